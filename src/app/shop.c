@@ -274,7 +274,7 @@ static enum sk_status shop_open_stores(struct sk_shop *shop)
     sale->session = sk_session_open(sale->loop, sale->nodes, sale->metrics, &session);
     if (sale->session != NULL)
         sale->locks = sk_named_locks_open(sale->loop, sale->nodes, sale->session, (uint32_t)sale->options->lock_ttl_ms);
-    sale->catalogue = sk_catalogue_new(sk_recovery_maintenance_size());
+    sale->catalogue = sk_catalogue_new(sizeof(struct sk_maintenance));
     sale->orders = sk_order_pool_new((size_t)sale->options->orders_max, sale->shard_count);
     return sale->locks != NULL && sale->catalogue != NULL && sale->orders != NULL ? SK_OK : SK_NO_MEM;
 }

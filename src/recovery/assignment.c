@@ -24,7 +24,8 @@ struct assignment_shard {
 struct sk_assignments {
     const struct sk_sale *sale;
     struct sk_catalogue_sync *const *syncs;
-    struct sk_assignments_hook hook;
+    void (*changed)(void *arg);
+    void *arg;
     struct sk_timer *timer; // owned
     struct assignment_shard shards[SK_SHARDS_MAX];
     uint64_t lacks_since_ms; // a link to a node of Redis; 0: none
@@ -32,17 +33,18 @@ struct sk_assignments {
     bool stopped;
 };
 
-static void assignment_on_time(void *arg);
+static void assignment_on_time(void *arg)
+{
+    sk_assignments_check(arg);
+}
 
 struct sk_assignments *sk_assignments_open(const struct sk_sale *sale, struct sk_catalogue_sync *const *syncs,
-                                           const struct sk_assignments_hook *hook)
+                                           void (*changed)(void *arg), void *arg)
 {
     struct sk_assignments *assignments = calloc(1, sizeof *assignments);
     if (assignments == NULL)
         return NULL;
-    assignments->sale = sale;
-    assignments->syncs = syncs;
-    assignments->hook = *hook;
+    *assignments = (struct sk_assignments){.sale = sale, .syncs = syncs, .changed = changed, .arg = arg};
     assignments->timer = sk_timer_open(sale->loop, TICK_MS, assignment_on_time, assignments);
     if (assignments->timer == NULL) {
         free(assignments);
@@ -67,17 +69,11 @@ void sk_assignments_stop(struct sk_assignments *assignments)
 
 // ---- ability ----
 
-static bool assignment_link_is_well(const struct sk_pg *pg)
-{
-    return sk_pg_ready(pg) && !sk_pg_lags(pg);
-}
-
 static bool assignment_shard_is_well(const struct sk_assignments *assignments, size_t shard)
 {
-    const struct sk_sale *sale = assignments->sale;
-    return assignment_link_is_well(sale->shards[shard].orders) &&
-           assignment_link_is_well(sale->shards[shard].queries) &&
-           sk_catalogue_sync_complete(assignments->syncs[shard]);
+    const struct sk_shard *links = &assignments->sale->shards[shard];
+    return sk_pg_ready(links->orders) && !sk_pg_lags(links->orders) && sk_pg_ready(links->queries) &&
+           !sk_pg_lags(links->queries) && sk_catalogue_sync_complete(assignments->syncs[shard]);
 }
 
 // Whether it has had no link to a node of Redis for so long that others had better do the work.
@@ -138,13 +134,8 @@ void sk_assignments_check(struct sk_assignments *assignments)
     uint64_t lists = sk_session_lists(sale->session);
     bool changed = lists != assignments->lists;
     assignments->lists = lists;
-    if (changed && assignments->hook.changed != NULL)
-        assignments->hook.changed(assignments->hook.arg);
-}
-
-static void assignment_on_time(void *arg)
-{
-    sk_assignments_check(arg);
+    if (changed)
+        assignments->changed(assignments->arg);
 }
 
 bool sk_assignments_is_alone(const struct sk_assignments *assignments)

@@ -5,7 +5,7 @@
 // holds there. Redis has the able sessions of each shard (lock.h). The work of a shard is divided among them alone. If
 // none is able, it is divided among all living sessions: trouble that all of them have stops no work that can be done.
 //
-// The owner syncs from the lists alone, so no one has to agree (rendezvous hashing: D. Thaler and C. Ravishankar, "A
+// The owner follows from the lists alone, so no one has to agree (rendezvous hashing: D. Thaler and C. Ravishankar, "A
 // name-based mapping scheme for rendezvous", 1996). For a moment two sessions may own the same work, for 3 s at most:
 // named locks and epochs make that harmless.
 //
@@ -20,14 +20,10 @@ enum { SK_ABLE_AFTER_MS = 2000 };
 
 struct sk_assignments;
 
-struct sk_assignments_hook {
-    void (*changed)(void *arg); // other sessions are able, or live; NULL: not wanted
-    void *arg;
-};
-
-// Keeps this session's ability. Borrows `syncs`, one for each shard. NULL: out of memory.
+// Keeps this session's ability. Borrows `syncs`, one for each shard. `changed` runs when other sessions are able, or
+// live. NULL: out of memory.
 struct sk_assignments *sk_assignments_open(const struct sk_sale *sale, struct sk_catalogue_sync *const *syncs,
-                                           const struct sk_assignments_hook *hook);
+                                           void (*changed)(void *arg), void *arg);
 void sk_assignments_close(struct sk_assignments *assignments); // after the links were closed; NULL is fine
 
 // A link was lost or is ready. Besides, it checks all links ten times a second.

@@ -5,54 +5,19 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "buf.h"
 #include "catalogue.h"
 #include "keys.h"
 #include "lock.h"
 #include "redis_link.h"
 #include "voucher.h"
 
-static void busy_on_published(void *arg, const struct sk_reply *reply);
-static void busy_on_read(void *arg, const struct sk_reply *reply);
-static void busy_read(struct sk_busy *busy, const char *text);
-
 enum { GONE_MAX = 64 }; // fields removed at once
-
-void sk_busy_open(struct sk_busy *busy, const struct sk_sale *sale)
-{
-    *busy = (struct sk_busy){.sale = sale};
-}
-
-void sk_busy_close(struct sk_busy *busy)
-{
-    sk_buf_free(&busy->text);
-}
-
-// ---- publishing ----
-
-void sk_busy_begin(struct sk_busy *busy)
-{
-    busy->found_count = 0;
-}
 
 void sk_busy_note(struct sk_busy *busy, const struct sk_voucher *voucher)
 {
     if (busy->found_count < SK_BUSY_MAX)
         busy->found[busy->found_count++] = voucher->id;
-}
-
-void sk_busy_publish(struct sk_busy *busy)
-{
-    struct sk_redis *redis = sk_sale_ask_shared(busy->sale);
-    const char *id = sk_session_id(busy->sale->session);
-    const char *none[] = {"HDEL", SK_KEY_BUSY, id}, *read[] = {"HGETALL", SK_KEY_BUSY};
-    sk_buf_clear(&busy->text);
-    for (size_t i = 0; i < busy->found_count; i++)
-        sk_buf_printf(&busy->text, "%s%" PRId64, i == 0 ? "" : ",", busy->found[i]);
-    const char *some[] = {"HSET", SK_KEY_BUSY, id, busy->text.data};
-    bool empty = busy->found_count == 0 || busy->text.failed;
-    if (sk_redis_command(redis, empty ? 3 : 4, empty ? none : some, NULL, busy_on_published, NULL) == SK_OK &&
-        sk_redis_command(redis, 2, read, NULL, busy_on_read, busy) == SK_OK)
-        return; // else the next round publishes and reads
 }
 
 static void busy_on_published(void *arg, const struct sk_reply *reply)
@@ -61,7 +26,19 @@ static void busy_on_published(void *arg, const struct sk_reply *reply)
     (void)reply; // the next round repeats it
 }
 
-// ---- reading ----
+static void busy_read(struct sk_busy *busy, const char *text)
+{
+    while (*text != '\0') {
+        char *end;
+        int64_t voucher_id = strtoll(text, &end, 10);
+        if (end == text || busy->published_count == SK_BUSY_MAX)
+            return;
+        busy->published[busy->published_count++] = voucher_id;
+        if (*end != ',')
+            return;
+        text = end + 1;
+    }
+}
 
 static void busy_on_read(void *arg, const struct sk_reply *reply)
 {
@@ -82,35 +59,32 @@ static void busy_on_read(void *arg, const struct sk_reply *reply)
         return; // the next round removes them
 }
 
-static void busy_read(struct sk_busy *busy, const char *text)
+void sk_busy_publish(struct sk_busy *busy)
 {
-    while (*text != '\0') {
-        char *end;
-        int64_t voucher_id = strtoll(text, &end, 10);
-        if (end == text || busy->published_count == SK_BUSY_MAX)
-            return;
-        busy->published[busy->published_count++] = voucher_id;
-        if (*end != ',')
-            return;
-        text = end + 1;
-    }
+    struct sk_redis *redis = sk_sale_ask_shared(busy->sale);
+    const char *id = sk_session_id(busy->sale->session);
+    const char *none[] = {"HDEL", SK_KEY_BUSY, id}, *read[] = {"HGETALL", SK_KEY_BUSY};
+    struct sk_buf text = {0};
+    for (size_t i = 0; i < busy->found_count; i++)
+        sk_buf_printf(&text, "%s%" PRId64, i == 0 ? "" : ",", busy->found[i]);
+    const char *some[] = {"HSET", SK_KEY_BUSY, id, text.data};
+    bool empty = busy->found_count == 0 || text.failed;
+    busy->found_count = 0;
+    enum sk_status published =
+        sk_redis_command(redis, empty ? 3 : 4, empty ? none : some, NULL, busy_on_published, NULL);
+    sk_buf_free(&text);
+    if (published == SK_OK && sk_redis_command(redis, 2, read, NULL, busy_on_read, busy) == SK_OK)
+        return; // else the next round publishes and reads
 }
 
-// ---- listing ----
-
-// For a moment after the list of living sessions has changed, two sessions may list the same voucher.
-static bool busy_has(struct sk_voucher *const *out, size_t count, const struct sk_voucher *voucher)
-{
-    while (count > 0 && out[count - 1] != voucher)
-        count--;
-    return count > 0;
-}
-
-// Adds a voucher that is not in the list yet; false: the list is full.
+// For a moment after the list of living sessions has changed, two sessions may list the same voucher. False: the list
+// is full.
 static bool busy_add(struct sk_voucher **out, size_t *count, size_t most, struct sk_voucher *voucher)
 {
-    if (busy_has(out, *count, voucher))
-        return true;
+    for (size_t i = 0; i < *count; i++) {
+        if (out[i] == voucher)
+            return true;
+    }
     if (*count == most)
         return false;
     out[(*count)++] = voucher;

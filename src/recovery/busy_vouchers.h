@@ -9,26 +9,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "buf.h"
 #include "sale.h"
 
 enum { SK_BUSY_MAX = 1024 }; // published and remembered
 
-// Private.
+// Private. Starts zeroed, but for `sale`.
 struct sk_busy {
     const struct sk_sale *sale;
     int64_t found[SK_BUSY_MAX]; // by this reactor, in this round
     size_t found_count;
     int64_t published[SK_BUSY_MAX]; // by all sessions, at their last checks: ids, since one may leave the catalogue
     size_t published_count;
-    struct sk_buf text; // what is published
 };
 
-void sk_busy_open(struct sk_busy *busy, const struct sk_sale *sale);
-void sk_busy_close(struct sk_busy *busy); // after the links were closed
-
-// A round: it begins, finds vouchers, and publishes them. What others have published is read at the same time.
-void sk_busy_begin(struct sk_busy *busy);
+// A round notes the vouchers that it finds, and publishes them at its end. What others have published is read at the
+// same time.
 void sk_busy_note(struct sk_busy *busy, const struct sk_voucher *voucher);
 void sk_busy_publish(struct sk_busy *busy);
 

@@ -74,23 +74,15 @@ struct sk_catalogue_sync {
     int64_t change;       // up to this number all changes are known
     int64_t first_newest; // the newest change at the first page of the initial read
     int64_t newest_id;
-    int64_t documented;                 // up to this change all documents are known
-    int64_t documenting;                // a page of them is being read, and `change` was this; 0: none is
-    sk_catalogue_sync_changed *changed; // NULL: no hook
+    int64_t documented;  // up to this change all documents are known
+    int64_t documenting; // a page of them is being read, and `change` was this; 0: none is
+    sk_catalogue_sync_changed *changed;
     void *arg;
     struct sk_catalogue_sync_waiter *waiting;  // for the next read
     struct sk_catalogue_sync_waiter *answered; // when this read ends
 };
 
-static void sync_on_time(void *arg);
-static void sync_read(struct sk_catalogue_sync *sync);
-static void sync_ask_page(struct sk_catalogue_sync *sync);
 static void sync_on_page(void *arg, const struct sk_result *result);
-static bool sync_take_page(struct sk_catalogue_sync *sync, const struct sk_rows *rows, size_t *vouchers);
-static void sync_end_read(struct sk_catalogue_sync *sync, bool ok);
-static void sync_ask_documents(struct sk_catalogue_sync *sync);
-static void sync_on_documents(void *arg, const struct sk_result *result);
-static void sync_plan(struct sk_catalogue_sync *sync);
 
 static void sync_move(struct sk_catalogue_sync *sync, enum sync_state state)
 {
@@ -111,28 +103,16 @@ static bool sync_is_reading(const struct sk_catalogue_sync *sync)
     return sync->state == SYNC_READING || sync->state == SYNC_READING_AGAIN;
 }
 
-// ---- opening and closing ----
+// ---- when to read ----
 
-struct sk_catalogue_sync *sk_catalogue_sync_open(const struct sk_sale *sale, unsigned shard)
+// Sets the time of the next read.
+static void sync_plan(struct sk_catalogue_sync *sync)
 {
-    struct sk_catalogue_sync *sync = calloc(1, sizeof *sync);
-    if (sync == NULL)
-        return NULL;
-    sync->sale = sale;
-    sync->shard = shard;
-    sync->timer = sk_timer_open(sale->loop, 0, sync_on_time, sync);
-    if (sync->timer == NULL) {
-        free(sync);
-        return NULL;
-    }
-    sync_plan(sync);
-    return sync;
-}
-
-void sk_catalogue_sync_on_change(struct sk_catalogue_sync *sync, sk_catalogue_sync_changed *changed, void *arg)
-{
-    sync->changed = changed;
-    sync->arg = arg;
+    uint64_t now = uv_now(sync->sale->loop);
+    uint64_t pause_ms = sync->waiting != NULL ? SHARED_READ_MS : POLL_MS, due = sync->read_at_ms + pause_ms;
+    if (sync->state == SYNC_DUE)
+        due = now;
+    sk_timer_once(sync->timer, due > now ? (uint32_t)(due - now) : 0);
 }
 
 static void sync_end_waiters(struct sk_catalogue_sync_waiter **list, bool ok)
@@ -146,83 +126,60 @@ static void sync_end_waiters(struct sk_catalogue_sync_waiter **list, bool ok)
     }
 }
 
-void sk_catalogue_sync_close(struct sk_catalogue_sync *sync)
-{
-    if (sync == NULL)
-        return;
-    sync_end_waiters(&sync->answered, false);
-    sync_end_waiters(&sync->waiting, false);
-    sk_timer_close(sync->timer);
-    free(sync);
-}
+// ---- documents ----
 
-// ---- when to read ----
-
-void sk_catalogue_sync_hurry(struct sk_catalogue_sync *sync)
-{
-    if (!sync_is_reading(sync))
-        sync_read(sync);
-    else if (sync->state == SYNC_READING)
-        sync_move(sync, SYNC_READING_AGAIN);
-}
-
-void sk_catalogue_sync_wait(struct sk_catalogue_sync *sync, struct sk_catalogue_sync_waiter *waiter)
-{
-    bool first = sync->waiting == NULL;
-    waiter->next = sync->waiting;
-    sync->waiting = waiter;
-    if (first && !sync_is_reading(sync))
-        sync_plan(sync);
-}
-
-// Sets the time of the next read.
-static void sync_plan(struct sk_catalogue_sync *sync)
-{
-    uint64_t now = uv_now(sync->sale->loop);
-    uint64_t pause_ms = sync->waiting != NULL ? SHARED_READ_MS : POLL_MS, due = sync->read_at_ms + pause_ms;
-    if (sync->state == SYNC_DUE)
-        due = now;
-    sk_timer_once(sync->timer, due > now ? (uint32_t)(due - now) : 0);
-}
-
-static void sync_on_time(void *arg)
+// What was not taken is asked for after the next read.
+static void sync_on_documents(void *arg, const struct sk_result *result)
 {
     struct sk_catalogue_sync *sync = arg;
-    if (!sync_is_reading(sync))
-        sync_read(sync);
+    const struct sk_rows *rows = result->rows;
+    int64_t known = sync->documenting;
+    sync->documenting = 0;
+    if (rows == NULL)
+        return;
+    for (size_t i = 0; i < sk_rows_count(rows); i++) {
+        int64_t change = sk_rows_number(rows, i, DOCUMENT_CHANGE);
+        struct sk_voucher *voucher =
+            sk_catalogue_find(sync->sale->catalogue, sk_rows_number(rows, i, DOCUMENT_VOUCHER));
+        const char *document = sk_rows_text(rows, i, DOCUMENT_TEXT);
+        if (change > sync->change) // the voucher may not be in the catalogue yet
+            return;
+        if (voucher != NULL && document != NULL && sk_voucher_keep_document(voucher, document) != SK_OK)
+            return;
+        sync->documented = change;
+    }
+    if (sk_rows_count(rows) < PAGE_DOCUMENTS && sync->documented < known)
+        sync->documented = known;
+}
+
+static void sync_ask_documents(struct sk_catalogue_sync *sync)
+{
+    char after[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE], first[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(after, sync->documented), sk_params_number(most, PAGE_DOCUMENTS),
+                            sk_params_number(first, sync->first_newest)};
+    if (sync->documenting != 0 || sync->documented == sync->change)
+        return;
+    if (sk_pg_call_as(sync->sale->shards[sync->shard].queries, SK_PG_QUERIES, SK_STATEMENT_CATALOGUE_DOCUMENTS, 3,
+                      params, sync_on_documents, sync) == SK_OK)
+        sync->documenting = sync->change;
 }
 
 // ---- a read ----
 
-static void sync_read(struct sk_catalogue_sync *sync)
+static void sync_end_read(struct sk_catalogue_sync *sync, bool ok)
 {
-    sync_move(sync, SYNC_READING);
-    sync->read_at_ms = uv_now(sync->sale->loop);
-    sync->answered = sync->waiting;
-    sync->waiting = NULL;
-    sync_ask_page(sync);
-}
-
-static void sync_ask_page(struct sk_catalogue_sync *sync)
-{
-    char after[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE], first[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(after, sync->change), sk_params_number(most, PAGE_VOUCHERS),
-                            sk_params_number(first, sync->first_newest)};
-    if (sk_pg_call(sync->sale->shards[sync->shard].queries, SK_STATEMENT_CATALOGUE_CHANGES, 3, params, sync_on_page,
-                   sync) != SK_OK)
-        sync_end_read(sync, false);
-}
-
-static void sync_on_page(void *arg, const struct sk_result *result)
-{
-    struct sk_catalogue_sync *sync = arg;
-    size_t vouchers = 0;
-    if (result->rows == NULL || !sync_take_page(sync, result->rows, &vouchers))
-        sync_end_read(sync, false);
-    else if (vouchers == PAGE_VOUCHERS)
-        sync_ask_page(sync);
-    else
-        sync_end_read(sync, true);
+    struct sk_catalogue_sync_waiter *answered = sync->answered;
+    sync->answered = NULL;
+    if (ok && !sync->complete)
+        sk_log(SK_LOG_INFO, "catalogue read", "vouchers=%zu change=%" PRId64, sk_catalogue_count(sync->sale->catalogue),
+               sync->change);
+    sync->complete = sync->complete || ok;
+    // After a failure the next read, or PostgreSQL's return, retries.
+    sync_move(sync, ok && sync->state == SYNC_READING_AGAIN ? SYNC_DUE : SYNC_WAITING);
+    sync_plan(sync);
+    sync_end_waiters(&answered, ok);
+    if (ok)
+        sync_ask_documents(sync);
 }
 
 // Applies a row, and reports a changed voucher once: with the first row of a change.
@@ -232,7 +189,7 @@ static enum sk_status sync_put(struct sk_catalogue_sync *sync, const struct sk_c
     struct sk_voucher *voucher = sk_catalogue_find(catalogue, row->voucher_id);
     bool changes = voucher != NULL && row->change > voucher->change && row->state != SK_VOUCHER_RETIRED;
     enum sk_status status = sk_catalogue_put(catalogue, row);
-    if (changes && status == SK_OK && sync->changed != NULL)
+    if (changes && status == SK_OK)
         sync->changed(sync->arg, voucher);
     return status;
 }
@@ -248,8 +205,8 @@ static bool sync_goes_back(struct sk_catalogue_sync *sync, const struct sk_rows 
     return sync->went_back = true;
 }
 
-// Applies the rows of a page. False: they do not sync what is known; or memory is short, and the rest comes with the
-// next read.
+// Applies the rows of a page. False: they do not continue what is known; or memory is short, and the rest comes with
+// the next read.
 static bool sync_take_page(struct sk_catalogue_sync *sync, const struct sk_rows *rows, size_t *vouchers)
 {
     if (sync_goes_back(sync, rows))
@@ -289,58 +246,85 @@ static bool sync_take_page(struct sk_catalogue_sync *sync, const struct sk_rows 
     return true;
 }
 
-static void sync_end_read(struct sk_catalogue_sync *sync, bool ok)
-{
-    struct sk_catalogue_sync_waiter *answered = sync->answered;
-    sync->answered = NULL;
-    if (ok && !sync->complete)
-        sk_log(SK_LOG_INFO, "catalogue read", "vouchers=%zu change=%" PRId64, sk_catalogue_count(sync->sale->catalogue),
-               sync->change);
-    sync->complete = sync->complete || ok;
-    // After a failure the next read, or PostgreSQL's return, retries.
-    sync_move(sync, ok && sync->state == SYNC_READING_AGAIN ? SYNC_DUE : SYNC_WAITING);
-    sync_plan(sync);
-    sync_end_waiters(&answered, ok);
-    if (ok)
-        sync_ask_documents(sync);
-}
-
-// ---- documents ----
-
-static void sync_ask_documents(struct sk_catalogue_sync *sync)
+static void sync_ask_page(struct sk_catalogue_sync *sync)
 {
     char after[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE], first[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(after, sync->documented), sk_params_number(most, PAGE_DOCUMENTS),
+    const char *params[] = {sk_params_number(after, sync->change), sk_params_number(most, PAGE_VOUCHERS),
                             sk_params_number(first, sync->first_newest)};
-    if (sync->documenting != 0 || sync->documented == sync->change)
-        return;
-    if (sk_pg_call_as(sync->sale->shards[sync->shard].queries, SK_PG_QUERIES, SK_STATEMENT_CATALOGUE_DOCUMENTS, 3,
-                      params, sync_on_documents, sync) == SK_OK)
-        sync->documenting = sync->change;
+    if (sk_pg_call(sync->sale->shards[sync->shard].queries, SK_STATEMENT_CATALOGUE_CHANGES, 3, params, sync_on_page,
+                   sync) != SK_OK)
+        sync_end_read(sync, false);
 }
 
-// What was not taken is asked for after the next read.
-static void sync_on_documents(void *arg, const struct sk_result *result)
+static void sync_on_page(void *arg, const struct sk_result *result)
 {
     struct sk_catalogue_sync *sync = arg;
-    const struct sk_rows *rows = result->rows;
-    int64_t known = sync->documenting;
-    sync->documenting = 0;
-    if (rows == NULL)
-        return;
-    for (size_t i = 0; i < sk_rows_count(rows); i++) {
-        int64_t change = sk_rows_number(rows, i, DOCUMENT_CHANGE);
-        struct sk_voucher *voucher =
-            sk_catalogue_find(sync->sale->catalogue, sk_rows_number(rows, i, DOCUMENT_VOUCHER));
-        const char *document = sk_rows_text(rows, i, DOCUMENT_TEXT);
-        if (change > sync->change) // the voucher may not be in the catalogue yet
-            return;
-        if (voucher != NULL && document != NULL && sk_voucher_keep_document(voucher, document) != SK_OK)
-            return;
-        sync->documented = change;
+    size_t vouchers = 0;
+    if (result->rows == NULL || !sync_take_page(sync, result->rows, &vouchers))
+        sync_end_read(sync, false);
+    else if (vouchers == PAGE_VOUCHERS)
+        sync_ask_page(sync);
+    else
+        sync_end_read(sync, true);
+}
+
+static void sync_read(struct sk_catalogue_sync *sync)
+{
+    sync_move(sync, SYNC_READING);
+    sync->read_at_ms = uv_now(sync->sale->loop);
+    sync->answered = sync->waiting;
+    sync->waiting = NULL;
+    sync_ask_page(sync);
+}
+
+static void sync_on_time(void *arg)
+{
+    struct sk_catalogue_sync *sync = arg;
+    if (!sync_is_reading(sync))
+        sync_read(sync);
+}
+
+void sk_catalogue_sync_hurry(struct sk_catalogue_sync *sync)
+{
+    if (!sync_is_reading(sync))
+        sync_read(sync);
+    else if (sync->state == SYNC_READING)
+        sync_move(sync, SYNC_READING_AGAIN);
+}
+
+void sk_catalogue_sync_wait(struct sk_catalogue_sync *sync, struct sk_catalogue_sync_waiter *waiter)
+{
+    bool first = sync->waiting == NULL;
+    waiter->next = sync->waiting;
+    sync->waiting = waiter;
+    if (first && !sync_is_reading(sync))
+        sync_plan(sync);
+}
+
+struct sk_catalogue_sync *sk_catalogue_sync_open(const struct sk_sale *sale, unsigned shard,
+                                                 sk_catalogue_sync_changed *changed, void *arg)
+{
+    struct sk_catalogue_sync *sync = calloc(1, sizeof *sync);
+    if (sync == NULL)
+        return NULL;
+    *sync = (struct sk_catalogue_sync){.sale = sale, .shard = shard, .changed = changed, .arg = arg};
+    sync->timer = sk_timer_open(sale->loop, 0, sync_on_time, sync);
+    if (sync->timer == NULL) {
+        free(sync);
+        return NULL;
     }
-    if (sk_rows_count(rows) < PAGE_DOCUMENTS && sync->documented < known)
-        sync->documented = known;
+    sync_plan(sync);
+    return sync;
+}
+
+void sk_catalogue_sync_close(struct sk_catalogue_sync *sync)
+{
+    if (sync == NULL)
+        return;
+    sync_end_waiters(&sync->answered, false);
+    sync_end_waiters(&sync->waiting, false);
+    sk_timer_close(sync->timer);
+    free(sync);
 }
 
 // ---- what is known ----

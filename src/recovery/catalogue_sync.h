@@ -22,13 +22,11 @@ struct sk_catalogue_sync_waiter {
 // Reports a voucher that has changed.
 typedef void sk_catalogue_sync_changed(void *arg, struct sk_voucher *voucher);
 
-// Starts to read the vouchers of a shard. NULL: out of memory.
-struct sk_catalogue_sync *sk_catalogue_sync_open(const struct sk_sale *sale, unsigned shard);
+// Starts to read the vouchers of a shard. `changed` runs for each known voucher that has changed. NULL: out of memory.
+struct sk_catalogue_sync *sk_catalogue_sync_open(const struct sk_sale *sale, unsigned shard,
+                                                 sk_catalogue_sync_changed *changed, void *arg);
 // Answers all waiters with false. After the links were closed; NULL is fine.
 void sk_catalogue_sync_close(struct sk_catalogue_sync *sync);
-
-// `changed` runs for each known voucher that has changed.
-void sk_catalogue_sync_on_change(struct sk_catalogue_sync *sync, sk_catalogue_sync_changed *changed, void *arg);
 
 // Whether all vouchers of the shard have been read once.
 bool sk_catalogue_sync_complete(const struct sk_catalogue_sync *sync);

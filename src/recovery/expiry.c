@@ -86,20 +86,11 @@ struct sk_expiry {
     bool stopped;
 };
 
-static void expiry_on_tick(void *arg);
-static void expiry_start(struct sk_expiry *expiry, struct sk_voucher *voucher);
 static void expiry_on_locked(void *arg, bool held);
-static void expiry_ask_clock(struct expiry_run *run);
 static void expiry_on_clock(void *arg, const struct sk_reply *reply);
-static void expiry_want_scan(struct expiry_run *run);
 static void expiry_scan(struct expiry_scan *scan);
 static void expiry_on_due(void *arg, const struct sk_result *result);
-static void expiry_take_due(struct expiry_run *run, const struct sk_rows *rows, size_t row);
-static void expiry_on_returned(void *arg, enum sk_return_end end, size_t ended);
-static void expiry_pace(struct expiry_run *run);
 static void expiry_go_on(struct expiry_run *run);
-static void expiry_end(struct expiry_run *run, uint64_t next_ms);
-static void expiry_drop(struct expiry_run *run, uint64_t next_ms);
 
 static void expiry_move(struct expiry_run *run, enum expiry_state state)
 {
@@ -113,36 +104,20 @@ static void expiry_move(struct expiry_run *run, enum expiry_state state)
     run->state = state;
 }
 
-struct sk_expiry *sk_expiry_open(const struct sk_sale *sale)
+static void expiry_drop(struct expiry_run *run, uint64_t next_ms)
 {
-    struct sk_expiry *expiry = calloc(1, sizeof *expiry);
-    if (expiry == NULL)
-        return NULL;
-    expiry->sale = sale;
-    for (size_t i = 0; i < SK_SHARDS_MAX; i++)
-        expiry->scans[i] = (struct expiry_scan){.expiry = expiry, .shard = i};
-    sk_list_begin(&expiry->runs);
-    expiry->timer = sk_timer_open(sale->loop, TICK_MS, expiry_on_tick, expiry);
-    if (expiry->timer == NULL) {
-        free(expiry);
-        return NULL;
-    }
-    return expiry;
-}
-
-void sk_expiry_stop(struct sk_expiry *expiry)
-{
-    expiry->stopped = true;
-}
-
-void sk_expiry_close(struct sk_expiry *expiry)
-{
-    if (expiry == NULL)
-        return;
-    for (struct expiry_run *run; (run = sk_list_first(&expiry->runs)) != NULL;)
-        expiry_drop(run, 0);
-    sk_timer_close(expiry->timer);
-    free(expiry);
+    struct sk_expiry *expiry = run->expiry;
+    struct sk_expiring *expiring = &run->voucher->maintenance->expiring;
+    uint64_t soonest = uv_now(expiry->sale->loop) + TICK_MS;
+    expiring->active = false;
+    expiring->next_ms = next_ms > soonest ? next_ms : soonest;
+    sk_named_lock_release(run->lock);
+    sk_list_remove(&run->list);
+    SK_ASSERT(expiry->run_count > 0 && expiry->scans[run->voucher->shard].run_count > 0);
+    expiry->run_count--;
+    expiry->scans[run->voucher->shard].run_count--;
+    sk_voucher_unpin(run->voucher);
+    free(run);
 }
 
 // ---- which vouchers ----
@@ -172,44 +147,6 @@ static bool expiry_is_due(const struct sk_expiry *expiry, struct sk_voucher *vou
            sk_assignment_has_voucher(expiry->sale->session, voucher);
 }
 
-// Starts as many as may run at a time, of the vouchers not yet checked in this tick.
-static void expiry_start_due(struct sk_expiry *expiry)
-{
-    const struct sk_sale *sale = expiry->sale;
-    size_t count = sk_catalogue_count(sale->catalogue);
-    if (expiry->stopped)
-        return;
-    for (; count > 0 && expiry->left > 0 && expiry->run_count < RUNS_MAX * sale->shard_count; expiry->left--) {
-        struct sk_voucher *voucher = sk_catalogue_at(sale->catalogue, expiry->at++ % count);
-        if (expiry->scans[voucher->shard].run_count < RUNS_MAX && expiry_is_due(expiry, voucher))
-            expiry_start(expiry, voucher);
-    }
-}
-
-// NULL: none waits.
-static struct expiry_run *expiry_longest_waiting(const struct sk_expiry *expiry)
-{
-    struct expiry_run *longest = NULL;
-    for (struct expiry_run *run = sk_list_first(&expiry->runs); run != NULL;
-         run = sk_list_next(&expiry->runs, &run->list)) {
-        if (run->state == EXPIRY_PACING && (longest == NULL || run->turn < longest->turn))
-            longest = run;
-    }
-    return longest;
-}
-
-static void expiry_on_tick(void *arg)
-{
-    struct sk_expiry *expiry = arg;
-    expiry->left = sk_catalogue_count(expiry->sale->catalogue);
-    expiry->budget = expiry->budget < 0 ? expiry->budget + PACE : PACE;
-    for (struct expiry_run *run; expiry->budget > 0 && (run = expiry_longest_waiting(expiry)) != NULL;)
-        expiry_go_on(run);
-    expiry_start_due(expiry);
-}
-
-// ---- a run ----
-
 static void expiry_start(struct sk_expiry *expiry, struct sk_voucher *voucher)
 {
     char key[SK_KEY_SIZE];
@@ -229,27 +166,52 @@ static void expiry_start(struct sk_expiry *expiry, struct sk_voucher *voucher)
         expiry_drop(run, uv_now(expiry->sale->loop) + AGAIN_MS);
 }
 
+// Starts as many as may run at a time, of the vouchers not yet checked in this tick.
+static void expiry_start_due(struct sk_expiry *expiry)
+{
+    const struct sk_sale *sale = expiry->sale;
+    size_t count = sk_catalogue_count(sale->catalogue);
+    if (expiry->stopped)
+        return;
+    for (; count > 0 && expiry->left > 0 && expiry->run_count < RUNS_MAX * sale->shard_count; expiry->left--) {
+        struct sk_voucher *voucher = sk_catalogue_at(sale->catalogue, expiry->at++ % count);
+        if (expiry->scans[voucher->shard].run_count < RUNS_MAX && expiry_is_due(expiry, voucher))
+            expiry_start(expiry, voucher);
+    }
+}
+
+static void expiry_end(struct expiry_run *run, uint64_t next_ms)
+{
+    struct sk_expiry *expiry = run->expiry;
+    expiry_drop(run, next_ms);
+    expiry_start_due(expiry);
+}
+
 static void expiry_fail(struct expiry_run *run)
 {
     expiry_end(run, uv_now(run->expiry->sale->loop) + AGAIN_MS);
 }
 
+// ---- a run ----
+
 static void expiry_on_locked(void *arg, bool held)
 {
     struct expiry_run *run = arg;
-    if (held)
-        expiry_ask_clock(run);
-    else
-        expiry_fail(run); // another has it
-}
-
-static void expiry_ask_clock(struct expiry_run *run)
-{
     const char *argv[] = {"TIME"};
+    if (!held) { // another has it
+        expiry_fail(run);
+        return;
+    }
     expiry_move(run, EXPIRY_CLOCK);
     if (sk_redis_command(sk_sale_ask_redis(run->expiry->sale, run->voucher), 1, argv, NULL, expiry_on_clock, run) !=
         SK_OK)
         expiry_fail(run);
+}
+
+static void expiry_want_scan(struct expiry_run *run)
+{
+    expiry_move(run, EXPIRY_ASKING);
+    expiry_scan(&run->expiry->scans[run->voucher->shard]);
 }
 
 static void expiry_on_clock(void *arg, const struct sk_reply *reply)
@@ -263,12 +225,6 @@ static void expiry_on_clock(void *arg, const struct sk_reply *reply)
     run->redis_ahead_ms = (uint64_t)seconds * 1000 - uv_now(run->expiry->sale->loop);
     run->next_ms = UINT64_MAX;
     expiry_want_scan(run);
-}
-
-static void expiry_want_scan(struct expiry_run *run)
-{
-    expiry_move(run, EXPIRY_ASKING);
-    expiry_scan(&run->expiry->scans[run->voucher->shard]);
 }
 
 static enum sk_status expiry_scan_one(struct expiry_scan *scan)
@@ -338,22 +294,12 @@ static bool expiry_clocks_agree(struct expiry_run *run, uint64_t pg_ms)
     return !apart;
 }
 
-static void expiry_on_due(void *arg, const struct sk_result *result)
+static void expiry_pace(struct expiry_run *run)
 {
-    struct expiry_scan *scan = arg;
-    struct expiry_run *runs[TOGETHER_MAX];
-    size_t count = scan->count;
-    for (size_t i = 0; i < count; i++)
-        runs[i] = scan->runs[i];
-    scan->count = 0;
-    bool found = result->rows != NULL && sk_rows_count(result->rows) == count;
-    for (size_t i = 0; i < count; i++) {
-        if (found)
-            expiry_take_due(runs[i], result->rows, i);
-        else
-            expiry_fail(runs[i]);
-    }
-    expiry_scan(scan);
+    expiry_move(run, EXPIRY_PACING);
+    run->turn = ++run->expiry->turns;
+    if (run->expiry->budget > 0 && (run->due[0] == '\0' || run->goes_on))
+        expiry_go_on(run);
 }
 
 static void expiry_take_due(struct expiry_run *run, const struct sk_rows *rows, size_t row)
@@ -380,15 +326,22 @@ static void expiry_take_due(struct expiry_run *run, const struct sk_rows *rows, 
     expiry_pace(run);
 }
 
-static void expiry_return(struct expiry_run *run)
+static void expiry_on_due(void *arg, const struct sk_result *result)
 {
-    struct sk_expiry *expiry = run->expiry;
-    SK_FAILPOINT("expiry.found");
-    expiry->budget -= (int)((strlen(run->due) + 1) / (SK_UUID_CHARS + 1));
-    expiry_move(run, EXPIRY_RETURNING);
-    if (sk_return_orders(sk_sale_shard(expiry->sale, run->voucher)->returns, run->voucher, run->due, SK_RETURN_EXPIRED,
-                         "expiry", expiry_on_returned, run) != SK_OK)
-        expiry_fail(run);
+    struct expiry_scan *scan = arg;
+    struct expiry_run *runs[TOGETHER_MAX];
+    size_t count = scan->count;
+    for (size_t i = 0; i < count; i++)
+        runs[i] = scan->runs[i];
+    scan->count = 0;
+    bool found = result->rows != NULL && sk_rows_count(result->rows) == count;
+    for (size_t i = 0; i < count; i++) {
+        if (found)
+            expiry_take_due(runs[i], result->rows, i);
+        else
+            expiry_fail(runs[i]);
+    }
+    expiry_scan(scan);
 }
 
 static void expiry_on_returned(void *arg, enum sk_return_end end, size_t ended)
@@ -403,21 +356,18 @@ static void expiry_on_returned(void *arg, enum sk_return_end end, size_t ended)
     expiry_pace(run);
 }
 
-static void expiry_pace(struct expiry_run *run)
-{
-    expiry_move(run, EXPIRY_PACING);
-    run->turn = ++run->expiry->turns;
-    if (run->expiry->budget > 0 && (run->due[0] == '\0' || run->goes_on))
-        expiry_go_on(run);
-}
-
 // The run's turn: ends the orders that were found, then reads the next part of the walk, or ends the walk. The orders
 // found were due, so the walk is repeated soon: more may have become due meanwhile.
 static void expiry_go_on(struct expiry_run *run)
 {
     struct sk_expiry *expiry = run->expiry;
     if (run->due[0] != '\0' && !expiry->stopped) {
-        expiry_return(run);
+        SK_FAILPOINT("expiry.found");
+        expiry->budget -= (int)((strlen(run->due) + 1) / (SK_UUID_CHARS + 1));
+        expiry_move(run, EXPIRY_RETURNING);
+        if (sk_return_orders(sk_sale_shard(expiry->sale, run->voucher)->returns, run->voucher, run->due,
+                             SK_RETURN_EXPIRED, "expiry", expiry_on_returned, run) != SK_OK)
+            expiry_fail(run);
         return;
     }
     if (run->goes_on && !expiry->stopped) {
@@ -430,25 +380,58 @@ static void expiry_go_on(struct expiry_run *run)
     expiry_end(run, run->next_ms < latest ? run->next_ms : latest);
 }
 
-static void expiry_end(struct expiry_run *run, uint64_t next_ms)
+// ---- ticks ----
+
+// NULL: none waits.
+static struct expiry_run *expiry_longest_waiting(const struct sk_expiry *expiry)
 {
-    struct sk_expiry *expiry = run->expiry;
-    expiry_drop(run, next_ms);
+    struct expiry_run *longest = NULL;
+    for (struct expiry_run *run = sk_list_first(&expiry->runs); run != NULL;
+         run = sk_list_next(&expiry->runs, &run->list)) {
+        if (run->state == EXPIRY_PACING && (longest == NULL || run->turn < longest->turn))
+            longest = run;
+    }
+    return longest;
+}
+
+static void expiry_on_tick(void *arg)
+{
+    struct sk_expiry *expiry = arg;
+    expiry->left = sk_catalogue_count(expiry->sale->catalogue);
+    expiry->budget = expiry->budget < 0 ? expiry->budget + PACE : PACE;
+    for (struct expiry_run *run; expiry->budget > 0 && (run = expiry_longest_waiting(expiry)) != NULL;)
+        expiry_go_on(run);
     expiry_start_due(expiry);
 }
 
-static void expiry_drop(struct expiry_run *run, uint64_t next_ms)
+struct sk_expiry *sk_expiry_open(const struct sk_sale *sale)
 {
-    struct sk_expiry *expiry = run->expiry;
-    struct sk_expiring *expiring = &run->voucher->maintenance->expiring;
-    uint64_t soonest = uv_now(expiry->sale->loop) + TICK_MS;
-    expiring->active = false;
-    expiring->next_ms = next_ms > soonest ? next_ms : soonest;
-    sk_named_lock_release(run->lock);
-    sk_list_remove(&run->list);
-    SK_ASSERT(expiry->run_count > 0 && expiry->scans[run->voucher->shard].run_count > 0);
-    expiry->run_count--;
-    expiry->scans[run->voucher->shard].run_count--;
-    sk_voucher_unpin(run->voucher);
-    free(run);
+    struct sk_expiry *expiry = calloc(1, sizeof *expiry);
+    if (expiry == NULL)
+        return NULL;
+    expiry->sale = sale;
+    for (size_t i = 0; i < SK_SHARDS_MAX; i++)
+        expiry->scans[i] = (struct expiry_scan){.expiry = expiry, .shard = i};
+    sk_list_begin(&expiry->runs);
+    expiry->timer = sk_timer_open(sale->loop, TICK_MS, expiry_on_tick, expiry);
+    if (expiry->timer == NULL) {
+        free(expiry);
+        return NULL;
+    }
+    return expiry;
+}
+
+void sk_expiry_stop(struct sk_expiry *expiry)
+{
+    expiry->stopped = true;
+}
+
+void sk_expiry_close(struct sk_expiry *expiry)
+{
+    if (expiry == NULL)
+        return;
+    for (struct expiry_run *run; (run = sk_list_first(&expiry->runs)) != NULL;)
+        expiry_drop(run, 0);
+    sk_timer_close(expiry->timer);
+    free(expiry);
 }

@@ -26,11 +26,30 @@ struct sk_instances {
     char text[TEXT_SIZE];
 };
 
-static void instances_on_time(void *arg);
-static void instances_on_published(void *arg, const struct sk_reply *reply);
-static const char *instances_word(const char *text, char word[SK_INSTANCE_WORD_MAX + 1]);
-
 // ---- publishing ----
+
+static void instances_on_published(void *arg, const struct sk_reply *reply)
+{
+    struct sk_instances *instances = arg;
+    if (reply == NULL) // the link has died
+        instances->published = 0;
+}
+
+static void instances_on_time(void *arg)
+{
+    struct sk_instances *instances = arg;
+    const struct sk_sale *sale = instances->sale;
+    struct sk_redis *redis = sk_sale_ask_shared(sale);
+    uint64_t taken = sk_session_taken(sale->session);
+    bool due = taken != instances->published || sk_monotonic_ms() >= instances->again_ms;
+    const char *argv[] = {SK_KEY_SESSIONS, SK_KEY_INSTANCES, sk_session_id(sale->session), instances->text};
+    if (!due || !sk_session_held(sale->session) || !sk_redis_ready(redis) ||
+        sk_redis_script(redis, SK_SCRIPT_PUBLISH_INSTANCE, 2, 4, argv, NULL, instances_on_published, instances) !=
+            SK_OK)
+        return;
+    instances->published = taken;
+    instances->again_ms = sk_monotonic_ms() + AGAIN_MS;
+}
 
 struct sk_instances *sk_instances_open(const struct sk_sale *sale)
 {
@@ -70,41 +89,7 @@ void sk_instances_close(struct sk_instances *instances)
     free(instances);
 }
 
-static void instances_on_time(void *arg)
-{
-    struct sk_instances *instances = arg;
-    const struct sk_sale *sale = instances->sale;
-    struct sk_redis *redis = sk_sale_ask_shared(sale);
-    uint64_t taken = sk_session_taken(sale->session);
-    bool due = taken != instances->published || sk_monotonic_ms() >= instances->again_ms;
-    const char *argv[] = {SK_KEY_SESSIONS, SK_KEY_INSTANCES, sk_session_id(sale->session), instances->text};
-    if (!due || !sk_session_held(sale->session) || !sk_redis_ready(redis) ||
-        sk_redis_script(redis, SK_SCRIPT_PUBLISH_INSTANCE, 2, 4, argv, NULL, instances_on_published, instances) !=
-            SK_OK)
-        return;
-    instances->published = taken;
-    instances->again_ms = sk_monotonic_ms() + AGAIN_MS;
-}
-
-static void instances_on_published(void *arg, const struct sk_reply *reply)
-{
-    struct sk_instances *instances = arg;
-    if (reply == NULL) // the link has died
-        instances->published = 0;
-}
-
 // ---- reading ----
-
-bool sk_instances_read(const char *text, struct sk_instance *instance)
-{
-    char started[SK_INSTANCE_WORD_MAX + 1], ttl[SK_INSTANCE_WORD_MAX + 1];
-    text = instances_word(text, instance->version);
-    text = text == NULL ? NULL : instances_word(text, started);
-    text = text == NULL ? NULL : instances_word(text, ttl);
-    text = text == NULL ? NULL : instances_word(text, instance->name);
-    return text != NULL && text[0] == '\0' && sk_text_number(started, SK_TIME_MAX_MS, &instance->started_ms) &&
-           sk_text_number(ttl, UINT32_MAX, &instance->ttl_ms);
-}
 
 // Takes the next word off a text; returns what follows it and a blank. NULL: there is none, it is too long, or it has
 // other characters.
@@ -116,4 +101,15 @@ static const char *instances_word(const char *text, char word[SK_INSTANCE_WORD_M
     memcpy(word, text, len);
     word[len] = '\0';
     return text + len + (text[len] == ' ');
+}
+
+bool sk_instances_read(const char *text, struct sk_instance *instance)
+{
+    char started[SK_INSTANCE_WORD_MAX + 1], ttl[SK_INSTANCE_WORD_MAX + 1];
+    text = instances_word(text, instance->version);
+    text = text == NULL ? NULL : instances_word(text, started);
+    text = text == NULL ? NULL : instances_word(text, ttl);
+    text = text == NULL ? NULL : instances_word(text, instance->name);
+    return text != NULL && text[0] == '\0' && sk_text_number(started, SK_TIME_MAX_MS, &instance->started_ms) &&
+           sk_text_number(ttl, UINT32_MAX, &instance->ttl_ms);
 }

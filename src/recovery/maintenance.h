@@ -48,7 +48,7 @@ struct sk_rebuilding {
     uint64_t not_before_ms, pause_ms; // after failures
 };
 
-// What is known of the voucher's journal. Touched by sweep.c alone.
+// What is known of the voucher's journal. Touched by journal_sweep.c alone.
 struct sk_swept {
     struct sk_list list; // of those that may have orphans; must be first
     struct sk_voucher *voucher;

@@ -29,11 +29,10 @@ enum sk_status sk_recovery_open(struct sk_recovery *recovery, const struct sk_sa
     recovery->sale = sale;
     bool complete = true;
     for (size_t i = 0; i < sale->shard_count; i++) {
-        recovery->syncs[i] = sk_catalogue_sync_open(sale, (unsigned)i);
+        recovery->syncs[i] = sk_catalogue_sync_open(sale, (unsigned)i, recovery_on_changed, recovery);
         complete = complete && recovery->syncs[i] != NULL;
     }
-    recovery->assignments =
-        sk_assignments_open(sale, recovery->syncs, &(struct sk_assignments_hook){recovery_on_assigned, recovery});
+    recovery->assignments = sk_assignments_open(sale, recovery->syncs, recovery_on_assigned, recovery);
     recovery->heartbeats = sk_heartbeats_open(sale);
     recovery->rebuilds = sk_rebuilds_open(sale);
     recovery->sweeper = sk_sweeper_open(sale, recovery->rebuilds);
@@ -44,8 +43,6 @@ enum sk_status sk_recovery_open(struct sk_recovery *recovery, const struct sk_sa
     complete = complete && recovery->assignments != NULL && recovery->heartbeats != NULL &&
                recovery->rebuilds != NULL && recovery->sweeper != NULL && recovery->regrant != NULL &&
                recovery->audit != NULL && recovery->expiry != NULL && recovery->instances != NULL;
-    for (size_t i = 0; complete && i < sale->shard_count; i++)
-        sk_catalogue_sync_on_change(recovery->syncs[i], recovery_on_changed, recovery);
     return complete ? SK_OK : SK_NO_MEM;
 }
 
@@ -61,11 +58,6 @@ void sk_recovery_close(struct sk_recovery *recovery)
     sk_assignments_close(recovery->assignments);
     for (size_t i = 0; i < SK_SHARDS_MAX; i++)
         sk_catalogue_sync_close(recovery->syncs[i]);
-}
-
-size_t sk_recovery_maintenance_size(void)
-{
-    return sizeof(struct sk_maintenance);
 }
 
 void sk_recovery_suspect(void *recovery, struct sk_voucher *voucher, enum sk_doubt doubt)
@@ -101,33 +93,12 @@ void sk_recovery_follow(struct sk_recovery *recovery, size_t shard)
 // Between two catalogue reads for one voucher that do not wait for the shared one.
 enum { FOLLOW_MS = 100 };
 
-static void offers_follow(const struct sk_recovery *recovery, struct sk_agreeing *agreeing);
-static void offers_on_followed(struct sk_catalogue_sync_waiter *waiter, bool ok);
-static void offers_on_applied(void *arg, bool ok);
-static void offers_end(struct sk_agreeing *agreeing);
-
-void sk_recovery_offers_differ(void *recovery, struct sk_voucher *voucher, int32_t offer)
+static void offers_end(struct sk_agreeing *agreeing)
 {
-    const struct sk_recovery *of = recovery;
-    struct sk_agreeing *agreeing = &voucher->maintenance->agreeing;
-    if (agreeing->voucher != NULL)
-        return;
-    agreeing->voucher = voucher;
-    sk_voucher_pin(voucher);
-    if (offer > voucher->offer)
-        offers_follow(of, agreeing);
-    else if (sk_changes_carry_out(of->sale, voucher, offers_on_applied, agreeing) != SK_OK)
-        offers_end(agreeing);
-}
-
-static void offers_follow(const struct sk_recovery *recovery, struct sk_agreeing *agreeing)
-{
-    uint64_t now = uv_now(recovery->sale->loop), since_ms = now - agreeing->followed_at_ms;
-    agreeing->followed_at_ms = now;
-    agreeing->waiter.done = offers_on_followed;
-    sk_catalogue_sync_wait(recovery->syncs[agreeing->voucher->shard], &agreeing->waiter);
-    if (since_ms >= FOLLOW_MS)
-        sk_catalogue_sync_hurry(recovery->syncs[agreeing->voucher->shard]);
+    struct sk_voucher *voucher = agreeing->voucher;
+    agreeing->voucher = NULL;
+    sk_batcher_release(voucher);
+    sk_voucher_unpin(voucher);
 }
 
 static void offers_on_followed(struct sk_catalogue_sync_waiter *waiter, bool ok)
@@ -142,10 +113,22 @@ static void offers_on_applied(void *arg, bool ok)
     offers_end(arg);
 }
 
-static void offers_end(struct sk_agreeing *agreeing)
+void sk_recovery_offers_differ(void *recovery, struct sk_voucher *voucher, int32_t offer)
 {
-    struct sk_voucher *voucher = agreeing->voucher;
-    agreeing->voucher = NULL;
-    sk_batcher_release(voucher);
-    sk_voucher_unpin(voucher);
+    const struct sk_recovery *of = recovery;
+    struct sk_agreeing *agreeing = &voucher->maintenance->agreeing;
+    if (agreeing->voucher != NULL)
+        return;
+    agreeing->voucher = voucher;
+    sk_voucher_pin(voucher);
+    if (offer > voucher->offer) {
+        uint64_t now = uv_now(of->sale->loop), since_ms = now - agreeing->followed_at_ms;
+        agreeing->followed_at_ms = now;
+        agreeing->waiter.done = offers_on_followed;
+        sk_catalogue_sync_wait(of->syncs[voucher->shard], &agreeing->waiter);
+        if (since_ms >= FOLLOW_MS)
+            sk_catalogue_sync_hurry(of->syncs[voucher->shard]);
+    } else if (sk_changes_carry_out(of->sale, voucher, offers_on_applied, agreeing) != SK_OK) {
+        offers_end(agreeing);
+    }
 }

@@ -30,9 +30,6 @@ struct sk_recovery {
 enum sk_status sk_recovery_open(struct sk_recovery *recovery, const struct sk_sale *sale) SK_MUST_CHECK;
 void sk_recovery_close(struct sk_recovery *recovery); // after the links were closed, before the writer is
 
-// The size of a voucher's maintenance state: for the catalogue.
-size_t sk_recovery_maintenance_size(void);
-
 // sale->suspect: `recovery` is the struct sk_recovery.
 void sk_recovery_suspect(void *recovery, struct sk_voucher *voucher, enum sk_doubt doubt);
 

@@ -46,19 +46,7 @@ struct regrant_call {
     struct sk_order_list refused; // being written to PostgreSQL
 };
 
-static void regrant_wait(struct sk_regrant *regrant, struct sk_voucher *voucher, struct sk_order *order);
-static void regrant_enqueue(struct sk_regrant *regrant, struct sk_voucher *voucher);
-static void regrant_on_tick(void *arg);
-static void regrant_ask(struct sk_regrant *regrant, struct sk_voucher *voucher);
-static void regrant_on_reply(void *arg, const struct sk_reply *reply);
-static enum sk_doubt regrant_doubt(enum sk_grant_status status);
-static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, struct sk_buf *reasons);
-static void regrant_hand_out(struct sk_regrant *regrant, const struct sk_order *order);
-static void regrant_refuse(struct regrant_call *call, struct sk_buf *reasons);
 static void regrant_on_refused(void *arg, const struct sk_result *result);
-static void regrant_wait_all(struct regrant_call *call, struct sk_order_list *orders);
-static void regrant_end_call(struct regrant_call *call);
-static void regrant_refuse_unasked(struct sk_regrant *regrant, struct sk_voucher *voucher);
 
 static void regrant_move(struct sk_voucher *voucher, enum sk_lost_state state)
 {
@@ -74,37 +62,31 @@ static void regrant_move(struct sk_voucher *voucher, enum sk_lost_state state)
     voucher->maintenance->lost.state = state;
 }
 
-struct sk_regrant *sk_regrant_open(const struct sk_sale *sale, struct sk_rebuilds *rebuilds)
-{
-    struct sk_regrant *regrant = calloc(1, sizeof *regrant);
-    if (regrant == NULL)
-        return NULL;
-    regrant->sale = sale;
-    regrant->rebuilds = rebuilds;
-    regrant->timer = sk_timer_open(sale->loop, TICK_MS, regrant_on_tick, regrant);
-    if (regrant->timer == NULL) {
-        free(regrant);
-        return NULL;
-    }
-    return regrant;
-}
-
-void sk_regrant_close(struct sk_regrant *regrant)
-{
-    if (regrant == NULL)
-        return;
-    struct sk_voucher *voucher;
-    while ((voucher = regrant->first) != NULL) {
-        regrant->first = voucher->maintenance->lost.next;
-        while (voucher->maintenance->lost.orders.head != NULL)
-            sk_writer_forget(voucher->maintenance->lost.orders.head);
-        sk_voucher_unpin(voucher);
-    }
-    sk_timer_close(regrant->timer);
-    free(regrant);
-}
-
 // ---- orders that wait ----
+
+static void regrant_enqueue(struct sk_regrant *regrant, struct sk_voucher *voucher)
+{
+    voucher->maintenance->lost.listed = true;
+    voucher->maintenance->lost.next = regrant->first;
+    regrant->first = voucher;
+}
+
+static void regrant_wait(struct sk_regrant *regrant, struct sk_voucher *voucher, struct sk_order *order)
+{
+    sk_order_move(regrant->sale->orders, order, SK_ORDER_LOST, &voucher->maintenance->lost.orders);
+    if (voucher->maintenance->lost.listed)
+        return;
+    sk_voucher_pin(voucher);
+    regrant_enqueue(regrant, voucher);
+}
+
+static void regrant_wait_all(struct regrant_call *call, struct sk_order_list *orders)
+{
+    while (orders->head != NULL)
+        regrant_wait(call->regrant, call->voucher, orders->head);
+    call->voucher->maintenance->lost.not_before_ms =
+        uv_now(call->regrant->sale->loop) + (call->regrant->gives_up ? 0 : PAUSE_MS);
+}
 
 void sk_regrant_add(void *arg, struct sk_order *order)
 {
@@ -125,153 +107,21 @@ void sk_regrant_requeue(struct sk_regrant *regrant, struct sk_entry *entry, stru
     sk_regrant_add(regrant, order);
 }
 
-static void regrant_wait(struct sk_regrant *regrant, struct sk_voucher *voucher, struct sk_order *order)
-{
-    sk_order_move(regrant->sale->orders, order, SK_ORDER_LOST, &voucher->maintenance->lost.orders);
-    if (voucher->maintenance->lost.listed)
-        return;
-    sk_voucher_pin(voucher);
-    regrant_enqueue(regrant, voucher);
-}
-
-static void regrant_enqueue(struct sk_regrant *regrant, struct sk_voucher *voucher)
-{
-    voucher->maintenance->lost.listed = true;
-    voucher->maintenance->lost.next = regrant->first;
-    regrant->first = voucher;
-}
-
-static void regrant_on_tick(void *arg)
-{
-    struct sk_regrant *regrant = arg;
-    uint64_t now = uv_now(regrant->sale->loop);
-    struct sk_voucher *voucher = regrant->first;
-    regrant->first = NULL;
-    while (voucher != NULL) {
-        struct sk_voucher *next = voucher->maintenance->lost.next;
-        voucher->maintenance->lost.listed = false;
-        bool may = voucher->maintenance->lost.state == SK_LOST_IDLE && now >= voucher->maintenance->lost.not_before_ms;
-        if (may && (regrant->gives_up || voucher->left))
-            regrant_refuse_unasked(regrant, voucher);
-        else if (may && sk_session_sells(regrant->sale->session, voucher->slot))
-            regrant_ask(regrant, voucher);
-        if (voucher->maintenance->lost.orders.count > 0 && !voucher->maintenance->lost.listed)
-            regrant_enqueue(regrant, voucher);
-        else
-            sk_voucher_unpin(voucher);
-        voucher = next;
-    }
-}
-
-// ---- asking Redis ----
-
-static void regrant_ask(struct sk_regrant *regrant, struct sk_voucher *voucher)
-{
-    const struct sk_sale *sale = regrant->sale;
-    struct regrant_call *call = calloc(1, sizeof *call);
-    struct sk_entry *entry = sk_entry_new(sale, voucher, SK_ENTRY_OWN, sk_sale_run_number(sale, voucher));
-    if (call == NULL || entry == NULL) {
-        sk_entry_forget(entry);
-        free(call);
-        return;
-    }
-    *call = (struct regrant_call){.regrant = regrant, .voucher = voucher, .entry = entry};
-    size_t most = (size_t)sale->options->batch_max;
-    int32_t offer = voucher->maintenance->lost.orders.head->offer;
-    struct sk_order *order;
-    while (call->orders.count < most && (order = voucher->maintenance->lost.orders.head) != NULL &&
-           order->offer == offer)
-        sk_order_move(sale->orders, order, SK_ORDER_REGRANTING, &call->orders);
-    regrant_move(voucher, SK_LOST_ASKING);
-    sk_voucher_pin(voucher);
-    if (sk_grant_ask(sale, voucher, &call->orders, true, regrant_on_reply, call) != SK_OK)
-        regrant_end_call(call);
-    else
-        SK_FAILPOINT("regrant.asked");
-}
-
-static void regrant_on_reply(void *arg, const struct sk_reply *reply)
-{
-    struct regrant_call *call = arg;
-    const struct sk_sale *sale = call->regrant->sale;
-    struct sk_voucher *voucher = call->voucher;
-    struct sk_grant grant = {.status = SK_GRANT_MALFORMED};
-    struct sk_buf reasons = {0};
-    if (reply != NULL)
-        grant = sk_grant_read(reply, call->orders.count);
-    else
-        sale->orphaned(sale->recovery, voucher); // the script may still run
-    if (grant.status == SK_GRANT_OK) {
-        if (call->entry->run_number == sk_sale_run_number(sale, voucher)) // else it has moved since
-            sk_grant_remember(&grant, voucher);
-        sk_admit_forget(voucher); // a refusal that is cached knows none of these users
-    }
-    if (grant.status == SK_GRANT_OK && grant.epoch > voucher->maintenance->lost.stale_epoch) {
-        regrant_sort(call, &grant, &reasons);
-        if (call->refused.count > 0) {
-            regrant_move(voucher, SK_LOST_REFUSING);
-            regrant_refuse(call, &reasons);
-        } else {
-            regrant_end_call(call);
-        }
-        sk_buf_free(&reasons);
-        return;
-    }
-    // PostgreSQL has left this epoch behind: the instance that was to rebuild Redis under the new one has died.
-    if (grant.status <= SK_GRANT_DAMAGED)
-        sk_rebuild_soon(call->regrant->rebuilds, voucher, regrant_doubt(grant.status));
-    regrant_end_call(call);
-}
-
-// The epoch of the grant is no newer than `stale_epoch`: a rebuild died under it, or an entry with a forged epoch
-// raised `stale_epoch`. Only a newer epoch ends that.
-static enum sk_doubt regrant_doubt(enum sk_grant_status status)
-{
-    if (status == SK_GRANT_DAMAGED)
-        return SK_DOUBT_DAMAGED;
-    return status == SK_GRANT_OK || status == SK_GRANT_UNSURE ? SK_DOUBT_BEHIND : SK_DOUBT_CLOSED;
-}
-
-// Moves each order to the writer, to those to be refused, or back to wait. `reasons`: of those to be refused.
-static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, struct sk_buf *reasons)
-{
-    struct sk_regrant *regrant = call->regrant;
-    struct sk_entry *entry = sk_grant_take_entry(grant, &call->entry);
-    struct sk_order *order;
-    sk_params_begin(reasons);
-    for (size_t i = 0; (order = call->orders.head) != NULL; i++) {
-        char result = grant->results[i];
-        bool already = sk_grant_has_existing(result);
-        const char *existing = already ? sk_grant_next_existing(grant) : NULL;
-        if (result == SK_GRANT_TOO_FEW)
-            (void)sk_grant_next_left(grant);
-        if (result == SK_GRANT_PLACED) {
-            order->epoch = grant->epoch;
-            regrant_hand_out(regrant, order);
-            sk_writer_add(entry, order);
-        } else if (existing != NULL && strcmp(existing, order->id) == 0) {
-            order->epoch = grant->epoch;
-            regrant_hand_out(regrant, order);
-            sk_writer_resume(order);
-        } else if (already || result == SK_GRANT_SOLD_OUT || result == SK_GRANT_TOO_FEW) {
-            if (already) {
-                sk_sale_report(regrant->sale, order, SK_PURCHASE_ALREADY_ORDERED, existing, 0);
-                order->handle = 0; // its client has the outcome
-            }
-            sk_params_add(reasons, already ? "ALREADY_ORDERED" : "GRANT_LOST");
-            sk_order_move(regrant->sale->orders, order, SK_ORDER_REFUSING, &call->refused);
-        } else {
-            regrant_wait(regrant, call->voucher, order);
-        }
-    }
-}
-
 // The order leaves this module.
 static void regrant_hand_out(struct sk_regrant *regrant, const struct sk_order *order)
 {
     SK_ASSERT(regrant->open > 0 && regrant->loose <= regrant->open);
     regrant->open--;
     regrant->loose -= order->entry->kind == SK_ENTRY_LOOSE;
+}
+
+static void regrant_end_call(struct regrant_call *call)
+{
+    regrant_wait_all(call, &call->orders);
+    regrant_move(call->voucher, SK_LOST_IDLE);
+    sk_entry_forget(call->entry);
+    sk_voucher_unpin(call->voucher);
+    free(call);
 }
 
 // ---- orders that are refused ----
@@ -312,59 +162,6 @@ static void regrant_refuse(struct regrant_call *call, struct sk_buf *reasons)
     }
 }
 
-static void regrant_on_refused(void *arg, const struct sk_result *result)
-{
-    const struct sk_rows *rows = result->rows;
-    struct regrant_call *call = arg;
-    struct sk_regrant *regrant = call->regrant;
-    bool written = rows != NULL && sk_rows_count(rows) == call->refused.count;
-    struct sk_order *order;
-    for (size_t i = 0; written && (order = call->refused.head) != NULL; i++) {
-        size_t n;
-        bool placed = sk_settlement_read(rows, i, &n, NULL) == SK_SETTLEMENT_ALREADY_PLACED;
-        sk_sale_report(regrant->sale, order, placed ? SK_PURCHASE_PLACED : SK_PURCHASE_SOLD_OUT,
-                       placed ? order->id : NULL, 0);
-        if (!placed && call->voucher->maintenance->lost.state == SK_LOST_REFUSING_UNASKED)
-            sk_entry_note_over(order, (unsigned)sk_rows_number(rows, i, COLUMN_NTH), NULL);
-        regrant_hand_out(regrant, order);
-        sk_writer_leave(order);
-    }
-    regrant_wait_all(call, &call->refused);
-    struct sk_voucher *voucher = call->voucher;
-    bool more = written && regrant->gives_up && voucher->maintenance->lost.orders.count > 0;
-    regrant_end_call(call);
-    if (more)
-        regrant_refuse_unasked(regrant, voucher); // time is short
-}
-
-static void regrant_wait_all(struct regrant_call *call, struct sk_order_list *orders)
-{
-    while (orders->head != NULL)
-        regrant_wait(call->regrant, call->voucher, orders->head);
-    call->voucher->maintenance->lost.not_before_ms =
-        uv_now(call->regrant->sale->loop) + (call->regrant->gives_up ? 0 : PAUSE_MS);
-}
-
-static void regrant_end_call(struct regrant_call *call)
-{
-    regrant_wait_all(call, &call->orders);
-    regrant_move(call->voucher, SK_LOST_IDLE);
-    sk_entry_forget(call->entry);
-    sk_voucher_unpin(call->voucher);
-    free(call);
-}
-
-// ---- the end of the process ----
-
-void sk_regrant_give_up(struct sk_regrant *regrant)
-{
-    if (regrant->gives_up)
-        return;
-    regrant->gives_up = true;
-    for (struct sk_voucher *voucher = regrant->first; voucher != NULL; voucher = voucher->maintenance->lost.next)
-        voucher->maintenance->lost.not_before_ms = 0;
-}
-
 static void regrant_refuse_unasked(struct sk_regrant *regrant, struct sk_voucher *voucher)
 {
     struct regrant_call *call = calloc(1, sizeof *call);
@@ -391,6 +188,197 @@ static void regrant_refuse_unasked(struct sk_regrant *regrant, struct sk_voucher
     else
         regrant_end_call(call);
     sk_buf_free(&reasons);
+}
+
+static void regrant_on_refused(void *arg, const struct sk_result *result)
+{
+    const struct sk_rows *rows = result->rows;
+    struct regrant_call *call = arg;
+    struct sk_regrant *regrant = call->regrant;
+    bool written = rows != NULL && sk_rows_count(rows) == call->refused.count;
+    struct sk_order *order;
+    for (size_t i = 0; written && (order = call->refused.head) != NULL; i++) {
+        size_t n;
+        bool placed = sk_settlement_read(rows, i, &n, NULL) == SK_SETTLEMENT_ALREADY_PLACED;
+        sk_sale_report(regrant->sale, order, placed ? SK_PURCHASE_PLACED : SK_PURCHASE_SOLD_OUT,
+                       placed ? order->id : NULL, 0);
+        if (!placed && call->voucher->maintenance->lost.state == SK_LOST_REFUSING_UNASKED)
+            sk_entry_note_over(order, (unsigned)sk_rows_number(rows, i, COLUMN_NTH), NULL);
+        regrant_hand_out(regrant, order);
+        sk_writer_leave(order);
+    }
+    regrant_wait_all(call, &call->refused);
+    struct sk_voucher *voucher = call->voucher;
+    bool more = written && regrant->gives_up && voucher->maintenance->lost.orders.count > 0;
+    regrant_end_call(call);
+    if (more)
+        regrant_refuse_unasked(regrant, voucher); // time is short
+}
+
+// ---- asking Redis ----
+
+// Moves each order to the writer, to those to be refused, or back to wait. `reasons`: of those to be refused.
+static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, struct sk_buf *reasons)
+{
+    struct sk_regrant *regrant = call->regrant;
+    struct sk_entry *entry = sk_grant_take_entry(grant, &call->entry);
+    struct sk_order *order;
+    sk_params_begin(reasons);
+    for (size_t i = 0; (order = call->orders.head) != NULL; i++) {
+        char result = grant->results[i];
+        bool already = sk_grant_has_existing(result);
+        const char *existing = already ? sk_grant_next_existing(grant) : NULL;
+        if (result == SK_GRANT_TOO_FEW)
+            (void)sk_grant_next_left(grant);
+        if (result == SK_GRANT_PLACED) {
+            order->epoch = grant->epoch;
+            regrant_hand_out(regrant, order);
+            sk_writer_add(entry, order);
+        } else if (existing != NULL && strcmp(existing, order->id) == 0) {
+            order->epoch = grant->epoch;
+            regrant_hand_out(regrant, order);
+            sk_writer_resume(order);
+        } else if (already || result == SK_GRANT_SOLD_OUT || result == SK_GRANT_TOO_FEW) {
+            if (already) {
+                sk_sale_report(regrant->sale, order, SK_PURCHASE_ALREADY_ORDERED, existing, 0);
+                order->handle = 0; // its client has the outcome
+            }
+            sk_params_add(reasons, already ? "ALREADY_ORDERED" : "GRANT_LOST");
+            sk_order_move(regrant->sale->orders, order, SK_ORDER_REFUSING, &call->refused);
+        } else {
+            regrant_wait(regrant, call->voucher, order);
+        }
+    }
+}
+
+// The epoch of the grant is no newer than `stale_epoch`: a rebuild died under it, or an entry with a forged epoch
+// raised `stale_epoch`. Only a newer epoch ends that.
+static enum sk_doubt regrant_doubt(enum sk_grant_status status)
+{
+    if (status == SK_GRANT_DAMAGED)
+        return SK_DOUBT_DAMAGED;
+    return status == SK_GRANT_OK || status == SK_GRANT_UNSURE ? SK_DOUBT_BEHIND : SK_DOUBT_CLOSED;
+}
+
+static void regrant_on_reply(void *arg, const struct sk_reply *reply)
+{
+    struct regrant_call *call = arg;
+    const struct sk_sale *sale = call->regrant->sale;
+    struct sk_voucher *voucher = call->voucher;
+    struct sk_grant grant = {.status = SK_GRANT_MALFORMED};
+    struct sk_buf reasons = {0};
+    if (reply != NULL)
+        grant = sk_grant_read(reply, call->orders.count);
+    else
+        sale->orphaned(sale->recovery, voucher); // the script may still run
+    if (grant.status == SK_GRANT_OK) {
+        if (call->entry->run_number == sk_sale_run_number(sale, voucher)) // else it has moved since
+            sk_grant_remember(&grant, voucher);
+        sk_admit_forget(voucher); // a refusal that is cached knows none of these users
+    }
+    if (grant.status == SK_GRANT_OK && grant.epoch > voucher->maintenance->lost.stale_epoch) {
+        regrant_sort(call, &grant, &reasons);
+        if (call->refused.count > 0) {
+            regrant_move(voucher, SK_LOST_REFUSING);
+            regrant_refuse(call, &reasons);
+        } else {
+            regrant_end_call(call);
+        }
+        sk_buf_free(&reasons);
+        return;
+    }
+    // PostgreSQL has left this epoch behind: the instance that was to rebuild Redis under the new one has died.
+    if (grant.status <= SK_GRANT_DAMAGED)
+        sk_rebuild_soon(call->regrant->rebuilds, voucher, regrant_doubt(grant.status));
+    regrant_end_call(call);
+}
+
+static void regrant_ask(struct sk_regrant *regrant, struct sk_voucher *voucher)
+{
+    const struct sk_sale *sale = regrant->sale;
+    struct regrant_call *call = calloc(1, sizeof *call);
+    struct sk_entry *entry = sk_entry_new(sale, voucher, SK_ENTRY_OWN, sk_sale_run_number(sale, voucher));
+    if (call == NULL || entry == NULL) {
+        sk_entry_forget(entry);
+        free(call);
+        return;
+    }
+    *call = (struct regrant_call){.regrant = regrant, .voucher = voucher, .entry = entry};
+    size_t most = (size_t)sale->options->batch_max;
+    int32_t offer = voucher->maintenance->lost.orders.head->offer;
+    struct sk_order *order;
+    while (call->orders.count < most && (order = voucher->maintenance->lost.orders.head) != NULL &&
+           order->offer == offer)
+        sk_order_move(sale->orders, order, SK_ORDER_REGRANTING, &call->orders);
+    regrant_move(voucher, SK_LOST_ASKING);
+    sk_voucher_pin(voucher);
+    if (sk_grant_ask(sale, voucher, &call->orders, true, regrant_on_reply, call) != SK_OK)
+        regrant_end_call(call);
+    else
+        SK_FAILPOINT("regrant.asked");
+}
+
+static void regrant_on_tick(void *arg)
+{
+    struct sk_regrant *regrant = arg;
+    uint64_t now = uv_now(regrant->sale->loop);
+    struct sk_voucher *voucher = regrant->first;
+    regrant->first = NULL;
+    while (voucher != NULL) {
+        struct sk_voucher *next = voucher->maintenance->lost.next;
+        voucher->maintenance->lost.listed = false;
+        bool may = voucher->maintenance->lost.state == SK_LOST_IDLE && now >= voucher->maintenance->lost.not_before_ms;
+        if (may && (regrant->gives_up || voucher->left))
+            regrant_refuse_unasked(regrant, voucher);
+        else if (may && sk_session_sells(regrant->sale->session, voucher->slot))
+            regrant_ask(regrant, voucher);
+        if (voucher->maintenance->lost.orders.count > 0 && !voucher->maintenance->lost.listed)
+            regrant_enqueue(regrant, voucher);
+        else
+            sk_voucher_unpin(voucher);
+        voucher = next;
+    }
+}
+
+struct sk_regrant *sk_regrant_open(const struct sk_sale *sale, struct sk_rebuilds *rebuilds)
+{
+    struct sk_regrant *regrant = calloc(1, sizeof *regrant);
+    if (regrant == NULL)
+        return NULL;
+    regrant->sale = sale;
+    regrant->rebuilds = rebuilds;
+    regrant->timer = sk_timer_open(sale->loop, TICK_MS, regrant_on_tick, regrant);
+    if (regrant->timer == NULL) {
+        free(regrant);
+        return NULL;
+    }
+    return regrant;
+}
+
+void sk_regrant_close(struct sk_regrant *regrant)
+{
+    if (regrant == NULL)
+        return;
+    struct sk_voucher *voucher;
+    while ((voucher = regrant->first) != NULL) {
+        regrant->first = voucher->maintenance->lost.next;
+        while (voucher->maintenance->lost.orders.head != NULL)
+            sk_writer_forget(voucher->maintenance->lost.orders.head);
+        sk_voucher_unpin(voucher);
+    }
+    sk_timer_close(regrant->timer);
+    free(regrant);
+}
+
+// ---- the end of the process ----
+
+void sk_regrant_give_up(struct sk_regrant *regrant)
+{
+    if (regrant->gives_up)
+        return;
+    regrant->gives_up = true;
+    for (struct sk_voucher *voucher = regrant->first; voucher != NULL; voucher = voucher->maintenance->lost.next)
+        voucher->maintenance->lost.not_before_ms = 0;
 }
 
 void sk_regrant_count(const struct sk_regrant *regrant, struct sk_left *left)

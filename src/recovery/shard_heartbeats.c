@@ -38,129 +38,6 @@ struct sk_heartbeats {
     struct heartbeats_shard shards[SK_SHARDS_MAX];
 };
 
-static void heartbeats_on_time(void *arg);
-static void heartbeats_ask(struct sk_heartbeats *heartbeats, size_t shard);
-static void heartbeats_on_row(void *arg, const struct sk_result *result);
-static void heartbeats_set_closed(struct sk_heartbeats *heartbeats, size_t shard, bool closed);
-static bool heartbeats_all_answered(const struct sk_heartbeats *heartbeats);
-
-struct sk_heartbeats *sk_heartbeats_open(const struct sk_sale *sale)
-{
-    struct sk_heartbeats *heartbeats = calloc(1, sizeof *heartbeats);
-    if (heartbeats == NULL)
-        return NULL;
-    heartbeats->sale = sale;
-    if (sale->shard_count <= 1)
-        return heartbeats;
-    heartbeats->wait_until_ms = uv_now(sale->loop) + WAIT_MS;
-    for (size_t i = 0; i < sale->shard_count; i++) {
-        heartbeats->shards[i].heartbeats = heartbeats;
-        heartbeats_set_closed(heartbeats, i, true);
-    }
-    heartbeats->timer = sk_timer_open(sale->loop, 0, heartbeats_on_time, heartbeats);
-    if (heartbeats->timer == NULL) {
-        free(heartbeats);
-        return NULL;
-    }
-    sk_timer_once(heartbeats->timer, FIRST_MS);
-    return heartbeats;
-}
-
-void sk_heartbeats_close(struct sk_heartbeats *heartbeats)
-{
-    if (heartbeats == NULL)
-        return;
-    sk_timer_close(heartbeats->timer);
-    free(heartbeats);
-}
-
-void sk_heartbeats_hurry(struct sk_heartbeats *heartbeats)
-{
-    if (heartbeats->timer != NULL)
-        sk_timer_once(heartbeats->timer, 0);
-}
-
-// ---- reading and raising ----
-
-static void heartbeats_on_time(void *arg)
-{
-    struct sk_heartbeats *heartbeats = arg;
-    bool closed = false;
-    for (size_t i = 0; i < heartbeats->sale->shard_count; i++)
-        heartbeats_ask(heartbeats, i);
-    for (size_t i = 0; i < heartbeats->sale->shard_count; i++)
-        closed = closed || (heartbeats->sale->shards[i].closed && !heartbeats->shards[i].restored);
-    sk_timer_once(heartbeats->timer,
-                  closed && uv_now(heartbeats->sale->loop) < heartbeats->wait_until_ms ? FIRST_MS : BEAT_MS);
-}
-
-// Its session's link to the shard may be busy with a report, or down. Then all others raise the heartbeat.
-static bool heartbeats_stands_still(const struct heartbeats_shard *one)
-{
-    return one->answered && uv_now(one->heartbeats->sale->loop) >= one->grown_at_ms + STILL_MS;
-}
-
-static bool heartbeats_can_read(struct heartbeats_shard *one, size_t shard)
-{
-    const struct sk_sale *sale = one->heartbeats->sale;
-    bool can = sk_pg_ready(sale->shards[shard].reports);
-    if (!can)
-        one->grown_at_ms = uv_now(sale->loop); // for all that is known
-    return can;
-}
-
-static void heartbeats_ask(struct sk_heartbeats *heartbeats, size_t shard)
-{
-    const struct sk_sale *sale = heartbeats->sale;
-    struct heartbeats_shard *one = &heartbeats->shards[shard];
-    char number[SK_PARAM_NUMBER_SIZE];
-    struct sk_buf seen = {0};
-    if (one->asking || !heartbeats_can_read(one, shard))
-        return;
-    bool heard = heartbeats_all_answered(heartbeats);
-    bool raises = heard && sk_session_held(sale->session) &&
-                  (sk_assignment_has(sale->session, shard, "beat") || heartbeats_stands_still(one));
-    sk_params_begin(&seen);
-    for (size_t i = 0; i < sale->shard_count; i++)
-        sk_params_add(&seen, sk_params_number(number, heartbeats->shards[i].known));
-    const char *params[] = {sk_params_end(&seen), raises ? "1" : "0"};
-    one->sent = one->known;
-    one->opens = heard || uv_now(sale->loop) >= heartbeats->wait_until_ms;
-    one->asking = params[0] != NULL && sk_pg_call(sale->shards[shard].reports, SK_STATEMENT_SHARD_BEAT, 2, params,
-                                                  heartbeats_on_row, one) == SK_OK;
-    sk_buf_free(&seen);
-}
-
-static void heartbeats_log_restored(size_t shard, int64_t heartbeat, int64_t known)
-{
-    sk_log(SK_LOG_ERROR, restored_reason,
-           "shard=%zu copy_of_ms=%" PRId64 " seen_ms=%" PRId64 " older_by_s=%" PRId64
-           " its_vouchers=stopped to_use_it_as_it_is=\"SELECT accept_shard(%" PRId64 ")\"",
-           shard, heartbeat, known, (known - heartbeat) / 1000, known);
-}
-
-// Whether it is an older copy.
-static bool heartbeats_judge(struct heartbeats_shard *one, size_t shard, int64_t heartbeat, int64_t known)
-{
-    bool restored = heartbeat < known;
-    if (restored && !one->restored)
-        heartbeats_log_restored(shard, heartbeat, known);
-    else if (!restored && one->restored)
-        sk_log(SK_LOG_INFO, "the shard is open again", "shard=%zu", shard);
-    one->restored = restored;
-    return restored;
-}
-
-bool sk_heartbeats_fit(const struct sk_heartbeats *heartbeats, size_t shard, int64_t heartbeat)
-{
-    return heartbeat >= heartbeats->shards[shard].known;
-}
-
-bool sk_heartbeats_is_restored(const struct sk_heartbeats *heartbeats, size_t shard)
-{
-    return heartbeats->shards[shard].restored;
-}
-
 static void heartbeats_set_closed(struct sk_heartbeats *heartbeats, size_t shard, bool closed)
 {
     struct sk_shard *of = &heartbeats->sale->shards[shard];
@@ -169,6 +46,23 @@ static void heartbeats_set_closed(struct sk_heartbeats *heartbeats, size_t shard
     of->closed = closed;
     sk_pg_hold(of->orders, closed);
     sk_pg_hold(of->queries, closed);
+}
+
+// ---- reading and raising ----
+
+// Whether it is an older copy.
+static bool heartbeats_judge(struct heartbeats_shard *one, size_t shard, int64_t heartbeat, int64_t known)
+{
+    bool restored = heartbeat < known;
+    if (restored && !one->restored)
+        sk_log(SK_LOG_ERROR, restored_reason,
+               "shard=%zu copy_of_ms=%" PRId64 " seen_ms=%" PRId64 " older_by_s=%" PRId64
+               " its_vouchers=stopped to_use_it_as_it_is=\"SELECT accept_shard(%" PRId64 ")\"",
+               shard, heartbeat, known, (known - heartbeat) / 1000, known);
+    else if (!restored && one->restored)
+        sk_log(SK_LOG_INFO, "the shard is open again", "shard=%zu", shard);
+    one->restored = restored;
+    return restored;
 }
 
 static void heartbeats_drop_links(const struct sk_sale *sale, size_t shard)
@@ -214,4 +108,96 @@ static bool heartbeats_all_answered(const struct sk_heartbeats *heartbeats)
     for (size_t i = 0; i < heartbeats->sale->shard_count; i++)
         answered += heartbeats->shards[i].answered;
     return answered == heartbeats->sale->shard_count;
+}
+
+// Its session's link to the shard may be busy with a report, or down. Then all others raise the heartbeat.
+static bool heartbeats_stands_still(const struct heartbeats_shard *one)
+{
+    return one->answered && uv_now(one->heartbeats->sale->loop) >= one->grown_at_ms + STILL_MS;
+}
+
+static void heartbeats_ask(struct sk_heartbeats *heartbeats, size_t shard)
+{
+    const struct sk_sale *sale = heartbeats->sale;
+    struct heartbeats_shard *one = &heartbeats->shards[shard];
+    char number[SK_PARAM_NUMBER_SIZE];
+    struct sk_buf seen = {0};
+    if (one->asking)
+        return;
+    if (!sk_pg_ready(sale->shards[shard].reports)) {
+        one->grown_at_ms = uv_now(sale->loop); // for all that is known
+        return;
+    }
+    bool heard = heartbeats_all_answered(heartbeats);
+    bool raises = heard && sk_session_held(sale->session) &&
+                  (sk_assignment_has(sale->session, shard, "beat") || heartbeats_stands_still(one));
+    sk_params_begin(&seen);
+    for (size_t i = 0; i < sale->shard_count; i++)
+        sk_params_add(&seen, sk_params_number(number, heartbeats->shards[i].known));
+    const char *params[] = {sk_params_end(&seen), raises ? "1" : "0"};
+    one->sent = one->known;
+    one->opens = heard || uv_now(sale->loop) >= heartbeats->wait_until_ms;
+    one->asking = params[0] != NULL && sk_pg_call(sale->shards[shard].reports, SK_STATEMENT_SHARD_BEAT, 2, params,
+                                                  heartbeats_on_row, one) == SK_OK;
+    sk_buf_free(&seen);
+}
+
+static void heartbeats_on_time(void *arg)
+{
+    struct sk_heartbeats *heartbeats = arg;
+    bool closed = false;
+    for (size_t i = 0; i < heartbeats->sale->shard_count; i++)
+        heartbeats_ask(heartbeats, i);
+    for (size_t i = 0; i < heartbeats->sale->shard_count; i++)
+        closed = closed || (heartbeats->sale->shards[i].closed && !heartbeats->shards[i].restored);
+    sk_timer_once(heartbeats->timer,
+                  closed && uv_now(heartbeats->sale->loop) < heartbeats->wait_until_ms ? FIRST_MS : BEAT_MS);
+}
+
+struct sk_heartbeats *sk_heartbeats_open(const struct sk_sale *sale)
+{
+    struct sk_heartbeats *heartbeats = calloc(1, sizeof *heartbeats);
+    if (heartbeats == NULL)
+        return NULL;
+    heartbeats->sale = sale;
+    if (sale->shard_count <= 1)
+        return heartbeats;
+    heartbeats->wait_until_ms = uv_now(sale->loop) + WAIT_MS;
+    for (size_t i = 0; i < sale->shard_count; i++) {
+        heartbeats->shards[i].heartbeats = heartbeats;
+        heartbeats_set_closed(heartbeats, i, true);
+    }
+    heartbeats->timer = sk_timer_open(sale->loop, 0, heartbeats_on_time, heartbeats);
+    if (heartbeats->timer == NULL) {
+        free(heartbeats);
+        return NULL;
+    }
+    sk_timer_once(heartbeats->timer, FIRST_MS);
+    return heartbeats;
+}
+
+void sk_heartbeats_close(struct sk_heartbeats *heartbeats)
+{
+    if (heartbeats == NULL)
+        return;
+    sk_timer_close(heartbeats->timer);
+    free(heartbeats);
+}
+
+void sk_heartbeats_hurry(struct sk_heartbeats *heartbeats)
+{
+    if (heartbeats->timer != NULL)
+        sk_timer_once(heartbeats->timer, 0);
+}
+
+// ---- what is known ----
+
+bool sk_heartbeats_fit(const struct sk_heartbeats *heartbeats, size_t shard, int64_t heartbeat)
+{
+    return heartbeat >= heartbeats->shards[shard].known;
+}
+
+bool sk_heartbeats_is_restored(const struct sk_heartbeats *heartbeats, size_t shard)
+{
+    return heartbeats->shards[shard].restored;
 }

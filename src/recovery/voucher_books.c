@@ -26,11 +26,6 @@ enum {
     COLUMN_OFFER
 };
 
-static bool books_read_terms(const struct sk_reply *reply, const char *state, struct sk_terms_seen *terms);
-static bool books_number(const struct sk_reply *reply, size_t i, int64_t most, int64_t *value);
-static bool books_is_behind(const struct sk_account *account, const struct sk_snapshot *now);
-static bool books_has_terms(const struct sk_account *account, const struct sk_snapshot *now);
-
 void sk_account_query_begin(struct sk_account_query *query)
 {
     *query = (struct sk_account_query){0};
@@ -66,6 +61,7 @@ void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *
         .epoch = sk_rows_number(rows, row, COLUMN_EPOCH),
         .stock = sk_rows_number(rows, row, COLUMN_STOCK),
         .buyers = sk_rows_number(rows, row, COLUMN_BUYERS),
+        .letters = sk_rows_number(rows, row, COLUMN_LETTERS),
         .terms = {.change = sk_rows_number(rows, row, COLUMN_CHANGE),
                   .begin_ms = sk_rows_number(rows, row, COLUMN_BEGIN_MS),
                   .end_ms = sk_rows_number(rows, row, COLUMN_END_MS),
@@ -76,16 +72,25 @@ void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *
                    sk_rows_number(rows, row, COLUMN_JOURNAL_MS), sk_rows_number(rows, row, COLUMN_JOURNAL_SEQ));
 }
 
-int64_t sk_account_letters(const struct sk_rows *rows, size_t row)
-{
-    return sk_rows_number(rows, row, COLUMN_LETTERS);
-}
-
 enum sk_status sk_snapshot_ask(struct sk_redis *redis, const struct sk_voucher_keys *keys, const char *user,
                                sk_redis_cb *done, void *arg)
 {
     const char *argv[] = {keys->voucher, keys->buyers, keys->journal, sk_redis_run(redis), user};
     return sk_redis_script(redis, SK_SCRIPT_READ_VOUCHER, 3, user == NULL ? 4 : 5, argv, NULL, done, arg);
+}
+
+static bool books_number(const struct sk_reply *reply, size_t i, int64_t most, int64_t *value)
+{
+    return sk_trust_number(sk_reply_at(reply, i), most, value);
+}
+
+static bool books_read_terms(const struct sk_reply *reply, const char *state, struct sk_terms_seen *terms)
+{
+    terms->state = sk_voucher_state_of(state);
+    return books_number(reply, SK_SNAPSHOT_CHANGE, SK_TRUST_MAX, &terms->change) &&
+           books_number(reply, SK_SNAPSHOT_BEGIN_MS, SK_TRUST_MAX, &terms->begin_ms) &&
+           books_number(reply, SK_SNAPSHOT_END_MS, SK_TRUST_MAX, &terms->end_ms) &&
+           books_number(reply, SK_SNAPSHOT_OFFER, INT32_MAX, &terms->offer);
 }
 
 bool sk_snapshot_read(const struct sk_reply *reply, struct sk_snapshot *snapshot)
@@ -122,20 +127,6 @@ int64_t sk_snapshot_age_ms(const struct sk_reply *reply)
     return books_number(reply, SK_SNAPSHOT_AGE_MS, SK_TRUST_MAX, &age_ms) ? age_ms : 0;
 }
 
-static bool books_read_terms(const struct sk_reply *reply, const char *state, struct sk_terms_seen *terms)
-{
-    terms->state = sk_voucher_state_of(state);
-    return books_number(reply, SK_SNAPSHOT_CHANGE, SK_TRUST_MAX, &terms->change) &&
-           books_number(reply, SK_SNAPSHOT_BEGIN_MS, SK_TRUST_MAX, &terms->begin_ms) &&
-           books_number(reply, SK_SNAPSHOT_END_MS, SK_TRUST_MAX, &terms->end_ms) &&
-           books_number(reply, SK_SNAPSHOT_OFFER, INT32_MAX, &terms->offer);
-}
-
-static bool books_number(const struct sk_reply *reply, size_t i, int64_t most, int64_t *value)
-{
-    return sk_trust_number(sk_reply_at(reply, i), most, value);
-}
-
 bool sk_snapshot_is_behind(const struct sk_snapshot *snapshot, int64_t epoch, const char *last)
 {
     if (snapshot->epoch != epoch)
@@ -143,6 +134,21 @@ bool sk_snapshot_is_behind(const struct sk_snapshot *snapshot, int64_t epoch, co
     // A label like epoch-7, or nothing, comes before all journal ids.
     return sk_trust_is_journal_id(last) &&
            (!sk_trust_is_journal_id(snapshot->last) || sk_journal_compare(snapshot->last, last) < 0);
+}
+
+static bool books_is_behind(const struct sk_account *account, const struct sk_snapshot *now)
+{
+    if (now->epoch != account->epoch)
+        return now->epoch < account->epoch;
+    const char *last = strncmp(now->last, "epoch-", 6) == 0 ? "0-0" : now->last;
+    return sk_journal_compare(last, account->newest) < 0;
+}
+
+static bool books_has_terms(const struct sk_account *account, const struct sk_snapshot *now)
+{
+    const struct sk_terms_seen *wanted = &account->terms, *seen = &now->terms;
+    return seen->state == wanted->state && seen->begin_ms == wanted->begin_ms && seen->end_ms == wanted->end_ms &&
+           seen->offer == wanted->offer;
 }
 
 enum sk_books sk_books_compare(const struct sk_account *account, const struct sk_snapshot *before,
@@ -168,21 +174,6 @@ enum sk_books sk_books_compare(const struct sk_account *account, const struct sk
     if (sk_snapshot_is_at_rest(before, now) && (now->stock != account->stock || now->buyers != account->buyers))
         return SK_BOOKS_DIFFER;
     return SK_BOOKS_AGREE;
-}
-
-static bool books_is_behind(const struct sk_account *account, const struct sk_snapshot *now)
-{
-    if (now->epoch != account->epoch)
-        return now->epoch < account->epoch;
-    const char *last = strncmp(now->last, "epoch-", 6) == 0 ? "0-0" : now->last;
-    return sk_journal_compare(last, account->newest) < 0;
-}
-
-static bool books_has_terms(const struct sk_account *account, const struct sk_snapshot *now)
-{
-    const struct sk_terms_seen *wanted = &account->terms, *seen = &now->terms;
-    return seen->state == wanted->state && seen->begin_ms == wanted->begin_ms && seen->end_ms == wanted->end_ms &&
-           seen->offer == wanted->offer;
 }
 
 bool sk_snapshot_is_at_rest(const struct sk_snapshot *before, const struct sk_snapshot *now)

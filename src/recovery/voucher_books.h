@@ -26,6 +26,7 @@ struct sk_account {
     char newest[SK_JOURNAL_ID_SIZE]; // newest journal id of an order written under this epoch; "0-0": none
     int64_t stock;                   // units neither in live orders nor held by dead letters
     int64_t buyers;
+    int64_t letters; // dead letters that wait for a decision
     struct sk_terms_seen terms;
 };
 
@@ -69,8 +70,6 @@ void sk_account_query_free(struct sk_account_query *query);
 
 // A row of its result.
 void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *account);
-// How many dead letters of the voucher wait for a decision.
-int64_t sk_account_letters(const struct sk_rows *rows, size_t row);
 
 enum sk_books {
     SK_BOOKS_AGREE,   // as far as can be known while orders are in progress
@@ -79,7 +78,7 @@ enum sk_books {
     SK_BOOKS_UNSURE,  // Redis was restarted or failed over since the voucher was opened
     SK_BOOKS_BEHIND,  // Redis has lost what it had: epoch or newest journal id went backwards
     SK_BOOKS_DIFFER,  // stock or buyers differ though nothing moves; or terms differ under one change number
-    SK_BOOKS_OLD,     // an operator's change has not reached Redis: changes.h applies it
+    SK_BOOKS_OLD,     // an operator's change has not reached Redis: voucher_changes.h applies it
 };
 
 // Asks for Redis's side: read_voucher.lua, which also reads the order of `user` (NULL: none). As

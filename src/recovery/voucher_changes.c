@@ -31,51 +31,30 @@ struct changes {
 };
 
 static enum sk_status changes_read_voucher(struct changes *changes);
-static void changes_on_voucher(void *arg, const struct sk_reply *reply);
-static void changes_on_row(void *arg, const struct sk_result *result);
-static void changes_on_applied(void *arg, const struct sk_reply *reply);
-static void changes_end(struct changes *changes, bool ok);
 
-enum sk_status sk_changes_carry_out(const struct sk_sale *sale, struct sk_voucher *voucher, sk_changes_cb *done,
-                                    void *arg)
+static void changes_end(struct changes *changes, bool ok)
 {
-    struct changes *changes = calloc(1, sizeof *changes);
-    if (changes == NULL)
-        return SK_NO_MEM;
-    *changes = (struct changes){.sale = sale, .voucher = voucher, .done = done, .arg = arg};
-    enum sk_status status = changes_read_voucher(changes);
-    if (status != SK_OK)
-        free(changes);
-    else
-        sk_voucher_pin(voucher);
-    return status;
+    changes->done(changes->arg, ok);
+    sk_voucher_unpin(changes->voucher);
+    free(changes);
 }
 
-static enum sk_status changes_read_voucher(struct changes *changes)
-{
-    const char *argv[] = {"HMGET", changes->voucher->keys.voucher, "epoch", "change"};
-    changes->rounds++;
-    return sk_redis_command(sk_sale_ask_redis(changes->sale, changes->voucher), 4, argv, NULL, changes_on_voucher,
-                            changes);
-}
-
-static void changes_on_voucher(void *arg, const struct sk_reply *reply)
+static void changes_on_applied(void *arg, const struct sk_reply *reply)
 {
     struct changes *changes = arg;
-    const struct sk_voucher *voucher = changes->voucher;
-    int64_t epoch, change;
-    char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE];
-    if (reply == NULL || !sk_trust_number(sk_reply_at(reply, 0), SK_TRUST_MAX, &epoch) ||
-        !sk_trust_number(sk_reply_at(reply, 1), SK_TRUST_MAX, &change)) {
-        changes_end(changes, false);
-        return;
+    const char *word = reply == NULL ? NULL : sk_reply_text(sk_reply_at(reply, 0), NULL);
+    bool applied = word != NULL && strcmp(word, "applied") == 0;
+    if (applied) {
+        sk_log(SK_LOG_INFO, "voucher brought up to date", "voucher=%" PRId64 " epoch=%s change=%s from=%s",
+               changes->voucher->id, changes->epoch, changes->to, changes->from);
+        sk_admit_forget(changes->voucher);
+        changes_end(changes, true);
+    } else if (word != NULL && strcmp(word, "other") == 0 && changes->rounds < ROUNDS_MAX) {
+        if (changes_read_voucher(changes) != SK_OK)
+            changes_end(changes, false);
+    } else {
+        changes_end(changes, word != NULL && strcmp(word, "already") == 0);
     }
-    (void)sk_params_number(changes->epoch, epoch);
-    const char *params[] = {sk_params_number(slot, voucher->slot), sk_params_number(id, voucher->id),
-                            sk_params_number(changes->from, change)};
-    if (sk_pg_call(sk_sale_shard(changes->sale, voucher)->queries, SK_STATEMENT_VOUCHER_CHANGES, 3, params,
-                   changes_on_row, changes) != SK_OK)
-        changes_end(changes, false);
 }
 
 static void changes_on_row(void *arg, const struct sk_result *result)
@@ -104,27 +83,44 @@ static void changes_on_row(void *arg, const struct sk_result *result)
         changes_end(changes, false);
 }
 
-static void changes_on_applied(void *arg, const struct sk_reply *reply)
+static void changes_on_voucher(void *arg, const struct sk_reply *reply)
 {
     struct changes *changes = arg;
-    const char *word = reply == NULL ? NULL : sk_reply_text(sk_reply_at(reply, 0), NULL);
-    bool applied = word != NULL && strcmp(word, "applied") == 0;
-    if (applied) {
-        sk_log(SK_LOG_INFO, "voucher brought up to date", "voucher=%" PRId64 " epoch=%s change=%s from=%s",
-               changes->voucher->id, changes->epoch, changes->to, changes->from);
-        sk_admit_forget(changes->voucher);
-        changes_end(changes, true);
-    } else if (word != NULL && strcmp(word, "other") == 0 && changes->rounds < ROUNDS_MAX) {
-        if (changes_read_voucher(changes) != SK_OK)
-            changes_end(changes, false);
-    } else {
-        changes_end(changes, word != NULL && strcmp(word, "already") == 0);
+    const struct sk_voucher *voucher = changes->voucher;
+    int64_t epoch, change;
+    char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE];
+    if (reply == NULL || !sk_trust_number(sk_reply_at(reply, 0), SK_TRUST_MAX, &epoch) ||
+        !sk_trust_number(sk_reply_at(reply, 1), SK_TRUST_MAX, &change)) {
+        changes_end(changes, false);
+        return;
     }
+    (void)sk_params_number(changes->epoch, epoch);
+    const char *params[] = {sk_params_number(slot, voucher->slot), sk_params_number(id, voucher->id),
+                            sk_params_number(changes->from, change)};
+    if (sk_pg_call(sk_sale_shard(changes->sale, voucher)->queries, SK_STATEMENT_VOUCHER_CHANGES, 3, params,
+                   changes_on_row, changes) != SK_OK)
+        changes_end(changes, false);
 }
 
-static void changes_end(struct changes *changes, bool ok)
+static enum sk_status changes_read_voucher(struct changes *changes)
 {
-    changes->done(changes->arg, ok);
-    sk_voucher_unpin(changes->voucher);
-    free(changes);
+    const char *argv[] = {"HMGET", changes->voucher->keys.voucher, "epoch", "change"};
+    changes->rounds++;
+    return sk_redis_command(sk_sale_ask_redis(changes->sale, changes->voucher), 4, argv, NULL, changes_on_voucher,
+                            changes);
+}
+
+enum sk_status sk_changes_carry_out(const struct sk_sale *sale, struct sk_voucher *voucher, sk_changes_cb *done,
+                                    void *arg)
+{
+    struct changes *changes = calloc(1, sizeof *changes);
+    if (changes == NULL)
+        return SK_NO_MEM;
+    *changes = (struct changes){.sale = sale, .voucher = voucher, .done = done, .arg = arg};
+    enum sk_status status = changes_read_voucher(changes);
+    if (status != SK_OK)
+        free(changes);
+    else
+        sk_voucher_pin(voucher);
+    return status;
 }

@@ -99,6 +99,25 @@ static inline void course_answer(const struct step *step)
         redis_answers(&step->reply);
 }
 
+static inline size_t course_steps(const struct step *steps)
+{
+    size_t n = 0;
+    while (steps[n].question != NULL)
+        n++;
+    return n;
+}
+
+// Answers the first `n` steps.
+static inline void course_answers(const struct step *steps, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        course_answer(&steps[i]);
+}
+
+// The same for one call, whatever it is.
+#define REDIS_ANSWERS(...) redis_answers(&(const struct sk_reply)__VA_ARGS__)
+#define PG_ANSWERS(n, ...) pg_answers(&(const struct sk_rows)ROWS(n, __VA_ARGS__))
+
 // ---- faults at a step ----
 
 enum fault {

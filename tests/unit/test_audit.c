@@ -52,7 +52,6 @@ static struct {
     enum sk_rebuild_why why;
 } rebuilt[DONE_MAX];
 static size_t rebuilt_count, swept_count;
-static int64_t swept[DONE_MAX];
 
 enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher, enum sk_rebuild_why why,
                           sk_rebuild_cb *done, void *arg)
@@ -68,11 +67,18 @@ enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_voucher *vouch
 enum sk_status sk_sweep_voucher(struct sk_sweeper *sweeper, struct sk_voucher *voucher)
 {
     (void)sweeper;
-    swept[swept_count++] = voucher->id;
+    ck_assert_ptr_nonnull(voucher);
+    swept_count++;
     return SK_OK;
 }
 
 // ---- fixture ----
+
+// The state of all vouchers in Redis and PostgreSQL.
+static const char *state, *epoch, *last, *stock, *pg_epoch, *pg_stock, *pg_buyers, *change, *pg_change, *letters;
+static const char *pg_newest_ms;    // of the newest journal id
+static const char *to_refund = "3"; // payments
+static int64_t buyers, journal, age_ms;
 
 static void setup(void)
 {
@@ -80,6 +86,15 @@ static void setup(void)
     fake_living_are(OWN, OTHER, 1);
     rebuilt_count = swept_count = 0;
     memset(&metrics, 0, sizeof metrics);
+    state = "open";
+    epoch = pg_epoch = "3";
+    last = "epoch-3";
+    stock = pg_stock = "5";
+    change = pg_change = "9";
+    letters = pg_newest_ms = "0";
+    pg_buyers = "2";
+    buyers = 2;
+    journal = age_ms = 0;
     stage_open((struct sk_sale_options){.retire_after_ms = RETIRE_AFTER_MS}, sizeof(struct sk_maintenance), 0);
     audit = sk_audit_open(&sale, NULL, NULL);
     ck_assert_ptr_nonnull(audit);
@@ -93,36 +108,21 @@ static void teardown(void)
     stage_close();
 }
 
-// Makes a voucher whose sale is on.
-static struct sk_voucher *on_sale(int64_t id)
+// Makes the vouchers 1 to `count`, whose sales are on. Returns the last one.
+static struct sk_voucher *on_sale(int64_t count)
 {
-    struct sk_voucher *voucher = a_voucher(sale.catalogue, id);
-    voucher->end_ms = INT64_MAX / 2;
+    struct sk_voucher *voucher = NULL;
+    for (int64_t id = 1; id <= count; id++) {
+        voucher = a_voucher(sale.catalogue, id);
+        voucher->end_ms = INT64_MAX / 2;
+    }
     return voucher;
 }
 
 // ---- rounds ----
 
-// The state of all vouchers in Redis and PostgreSQL.
-static const char *state, *epoch, *last, *stock, *pg_epoch, *pg_stock, *pg_buyers, *change, *pg_change, *letters;
-static const char *pg_newest_ms;    // of the newest journal id
-static const char *to_refund = "3"; // payments
-static int64_t buyers, journal, age_ms;
 static size_t checked; // checks of vouchers in this round
 static int64_t checked_ids[DONE_MAX];
-
-static void all_is_well(void)
-{
-    state = "open";
-    epoch = pg_epoch = "3";
-    last = "epoch-3";
-    stock = pg_stock = "5";
-    change = pg_change = "9";
-    letters = pg_newest_ms = "0";
-    pg_buyers = "2";
-    buyers = 2;
-    journal = age_ms = 0;
-}
 
 static void answer_accounts(const struct asked *asked)
 {
@@ -154,183 +154,78 @@ static void answer_snapshot(void)
     redis_answers(&reply);
 }
 
+// The oldest call to PostgreSQL that waits for its answer. NULL: none does.
+static const struct asked *asked_pg(void)
+{
+    return fake_pg.answered < fake_pg.count ? &fake_pg.asked[fake_pg.answered] : NULL;
+}
+
 // Answers a round's calls, up to its report to the other sessions.
 static void answer_round(void)
 {
-    bool more = true;
-    while (more) {
-        if (fake_pg.answered < fake_pg.count && fake_pg.asked[fake_pg.answered].what == SK_STATEMENT_VOUCHER_ACCOUNTS)
-            answer_accounts(&fake_pg.asked[fake_pg.answered]);
-        else if (fake_pg.answered < fake_pg.count &&
-                 fake_pg.asked[fake_pg.answered].what == SK_STATEMENT_COUNT_TO_REFUND)
+    for (;;) {
+        const struct asked *pg = asked_pg();
+        if (pg != NULL && pg->what == SK_STATEMENT_VOUCHER_ACCOUNTS)
+            answer_accounts(pg);
+        else if (pg != NULL && pg->what == SK_STATEMENT_COUNT_TO_REFUND)
             pg_answers(&(const struct sk_rows){1, (const char *const[][ROW_COLUMNS]){{to_refund}}});
-        else if (fake_pg.answered < fake_pg.count)
+        else if (pg != NULL)
             pg_answers(&(const struct sk_rows){0}); // letters
         else if (fake_redis.answered < fake_redis.count &&
                  fake_redis.asked[fake_redis.answered].what == SK_SCRIPT_READ_VOUCHER)
             answer_snapshot();
         else
-            more = false;
+            return;
     }
 }
 
-// Runs the next round: it checks and reports. Returns the number of vouchers checked.
-static size_t go_round(void)
+// `down`: of the store that is away; NULL: none is.
+static void begin_round_without(bool *down)
 {
     ck_assert_uint_ne(due_ms, 0);
     ck_assert_uint_le(due_ms, now_ms + ENOUGH_MS);
     now_ms = due_ms;
     checked = 0;
     fake_stores_forget();
+    if (down != NULL)
+        *down = true;
     time_comes();
+}
+
+static void begin_round(void)
+{
+    begin_round_without(NULL);
+}
+
+// Runs the next round: it checks and reports. Returns the number of vouchers checked.
+static size_t go_round(void)
+{
+    begin_round();
     answer_round();
     ck_assert_uint_eq(fake_redis.count - fake_redis.answered, 2); // the report, and the read of the others' reports
     return checked;
 }
 
-// Idle vouchers take turns. Returns the number of checks until each had its turn.
-static size_t go_until_each_had_its_turn(void)
+// Returns the number of checks in so many rounds.
+static size_t go_rounds(int rounds)
 {
     size_t checks = 0;
-    for (int i = 0; i < IDLE_ROUNDS; i++)
+    while (rounds-- > 0)
         checks += go_round();
     return checks;
 }
 
-static void others_tell(const char *session, const char *busy)
+static size_t check_all(void)
 {
-    const struct sk_reply ok = NUMBER(1), items[] = {TEXT(session), TEXT(busy)}, reply = LIST_OF(items);
-    redis_answers(&ok);
-    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "HGETALL");
-    redis_answers(&reply);
-}
-
-// ---- which vouchers ----
-
-TEST(at_rest_a_voucher_is_checked_every_five_seconds)
-{
-    all_is_well();
-    (void)on_sale(1);
-    ck_assert_uint_eq(go_round(), 1);
-    for (int i = 0; i < 5; i++) {
-        uint64_t since_ms = now_ms;
-        ck_assert_uint_eq(go_until_each_had_its_turn(), 1);
-        ck_assert_uint_ge(now_ms, since_ms + 4000);
-        ck_assert_uint_le(now_ms, since_ms + 6000);
-    }
-    journal = 1;
-    while (go_round() == 0) {}
-    ck_assert_uint_eq(go_round(), 1); // busy: checked in each round
-    ck_assert_uint_eq(go_round(), 1);
-    ck_assert_uint_eq(rebuilt_count, 0);
-}
-
-TEST(a_voucher_that_sells_to_no_one_is_not_at_rest)
-{
-    all_is_well();
-    (void)on_sale(1);
-    state = "retired";
-    for (int i = 0; i < 3; i++)
-        ck_assert_uint_eq(go_round(), 1);
-}
-
-TEST(a_store_that_came_back_is_checked_as_a_whole)
-{
-    all_is_well();
-    for (int64_t id = 1; id <= 150; id++)
-        (void)on_sale(id);
-    ck_assert_uint_eq(go_round(), 150); // in pages
-    ck_assert_uint_eq(go_until_each_had_its_turn(), 150);
     sk_audit_hurry(audit);
-    ck_assert_uint_eq(due_ms, now_ms);
-    ck_assert_uint_eq(go_round(), 150);
-    ck_assert_uint_lt(go_round(), 75); // idle again
+    return go_round();
 }
 
-// The number of vouchers in one query to PostgreSQL.
-static size_t asked_about(void)
+// A round reports the previous checks of its vouchers, so a check is reported one round later.
+static void check_all_twice(void)
 {
-    const struct asked *asked = &fake_pg.asked[fake_pg.answered];
-    size_t count = 1;
-    ck_assert_int_eq(asked->what, SK_STATEMENT_VOUCHER_ACCOUNTS);
-    for (const char *at = asked->argv[1]; (at = strchr(at, ',')) != NULL; at++)
-        count++;
-    return count;
-}
-
-TEST(a_page_is_full)
-{
-    enum { PAGE = 100, MANY = 150 };
-    all_is_well();
-    for (int64_t id = 1; id <= MANY; id++)
-        (void)on_sale(id);
-    now_ms = due_ms;
-    time_comes();
-    ck_assert_uint_eq(asked_about(), PAGE);
-    answer_accounts(&fake_pg.asked[fake_pg.answered]);
-    while (fake_redis.answered < fake_redis.count)
-        redis_answers(NULL);
-    ck_assert_uint_eq(asked_about(), MANY - PAGE);
-    answer_round();
-}
-
-// One that hangs: its statement fails after a deadline, and the link is soon back. Of its vouchers only Redis is asked.
-TEST(a_shard_whose_statements_fail_is_left_out_of_the_round)
-{
-    enum { PAGE = 100, OF_THE_SHARD = 110, OF_THE_OTHER = OF_THE_SHARD + 1 };
-    all_is_well();
-    state = "loading"; // so those that are judged are rebuilt
-    sale.shard_count = 2;
-    for (int64_t id = 1; id <= OF_THE_SHARD; id++)
-        on_sale(id)->shard = 1;
-    (void)on_sale(OF_THE_OTHER);
-    for (int round = 0; round < 2; round++) {
-        now_ms = due_ms;
-        checked = 0;
-        fake_stores_forget();
-        time_comes();
-        ck_assert_uint_eq(asked_about(), PAGE);
-        pg_answers(NULL);
-        while (fake_redis.answered < PAGE)
-            answer_snapshot();
-        ck_assert_uint_eq(asked_about(), 1);
-        answer_round();
-        ck_assert_uint_eq(checked, OF_THE_OTHER);
-        ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ROUND_AT), 0); // the round was not complete
-        sk_audit_hurry(audit);
-    }
-    ck_assert_uint_eq(rebuilt_count, 2);
-    ck_assert_int_eq(rebuilt[0].voucher_id, OF_THE_OTHER);
-    ck_assert_int_eq(rebuilt[1].voucher_id, OF_THE_OTHER);
-    state = "open";
-    ck_assert_uint_eq(go_round(), OF_THE_OTHER);
-}
-
-// Each voucher belongs to one of the living sessions; a new session takes over about half.
-TEST(sessions_share_the_vouchers)
-{
-    enum { MANY = 200 };
-    all_is_well();
-    for (int64_t id = 1; id <= MANY; id++)
-        (void)on_sale(id);
-    another_session_comes();
-    size_t mine = go_round();
-    ck_assert_uint_gt(mine, MANY / 4);
-    ck_assert_uint_lt(mine, MANY * 3 / 4);
-    int64_t first[MANY];
-    memcpy(first, checked_ids, sizeof first);
-    sk_audit_hurry(audit);
-    ck_assert_uint_eq(go_round(), mine);
-    ck_assert_mem_eq(first, checked_ids, mine * sizeof first[0]); // always the same ones
-    fake_living.reads = 0;
-    (void)go_round();
-    ck_assert_uint_lt(fake_living.reads, MANY / 10); // the assignment is not computed again
-    fake_living.count = 1;                           // the other session is gone
-    sk_audit_hurry(audit);
-    ck_assert_uint_eq(go_round(), MANY);
-    another_session_comes();
-    sk_audit_hurry(audit);
-    ck_assert_uint_eq(go_round(), mine);
+    (void)check_all();
+    (void)check_all();
 }
 
 static uint64_t gauge(enum sk_metric metric)
@@ -338,21 +233,162 @@ static uint64_t gauge(enum sk_metric metric)
     return sk_metrics_read(&metrics, metric);
 }
 
-// A round reports the previous checks of its vouchers, so a check is reported one round later.
-static void check_all_twice(void)
+// ---- which vouchers ----
+
+TEST(at_rest_a_voucher_is_checked_every_five_seconds)
 {
-    for (int i = 0; i < 2; i++) {
-        sk_audit_hurry(audit);
-        (void)go_round();
+    (void)on_sale(1);
+    ck_assert_uint_eq(go_round(), 1);
+    for (int i = 0; i < 5; i++) {
+        uint64_t since_ms = now_ms;
+        ck_assert_uint_eq(go_rounds(IDLE_ROUNDS), 1);
+        ck_assert_uint_ge(now_ms, since_ms + 4000);
+        ck_assert_uint_le(now_ms, since_ms + 6000);
     }
 }
+
+TEST_EACH(a_voucher_that_is_not_at_rest_is_checked_every_second, 2)
+{
+    if (_i == 0)
+        journal = 1; // it is busy
+    else
+        state = "retired"; // it sells to no one
+    (void)on_sale(1);
+    ck_assert_uint_eq(go_rounds(3), 3);
+    ck_assert_uint_eq(rebuilt_count, _i == 0 ? 0 : 3);
+}
+
+// The number of vouchers in one query to PostgreSQL.
+static size_t asked_about(void)
+{
+    const struct asked *asked = asked_pg();
+    size_t count = 1;
+    ck_assert_int_eq(asked->what, SK_STATEMENT_VOUCHER_ACCOUNTS);
+    for (const char *at = asked->argv[1]; (at = strchr(at, ',')) != NULL; at++)
+        count++;
+    return count;
+}
+
+TEST(a_store_that_came_back_is_checked_as_a_whole_in_pages)
+{
+    enum { PAGE = 100, MANY = 150 };
+    (void)on_sale(MANY);
+    begin_round();
+    ck_assert_uint_eq(asked_about(), PAGE);
+    answer_accounts(asked_pg());
+    while (fake_redis.answered < fake_redis.count)
+        answer_snapshot();
+    ck_assert_uint_eq(asked_about(), MANY - PAGE);
+    answer_round();
+    ck_assert_uint_eq(checked, MANY);
+    ck_assert_uint_eq(go_rounds(IDLE_ROUNDS), MANY);
+    sk_audit_hurry(audit);
+    ck_assert_uint_eq(due_ms, now_ms);
+    ck_assert_uint_eq(go_round(), MANY);
+    ck_assert_uint_lt(go_round(), MANY / 2); // idle again
+}
+
+// One that hangs: its statement fails after a deadline, and the link is soon back. Of its vouchers only Redis is asked.
+TEST(a_shard_whose_statements_fail_is_left_out_of_the_round)
+{
+    enum { PAGE = 100, OF_THE_SHARD = 110, OF_THE_OTHER = OF_THE_SHARD + 1 };
+    state = "loading"; // so those that are judged are rebuilt
+    sale.shard_count = 2;
+    (void)on_sale(OF_THE_OTHER);
+    for (int64_t id = 1; id <= OF_THE_SHARD; id++)
+        a_voucher(sale.catalogue, id)->shard = 1;
+    for (size_t round = 0; round < 2; round++) {
+        begin_round();
+        ck_assert_uint_eq(asked_about(), PAGE);
+        pg_answers(NULL);
+        while (fake_redis.answered < PAGE)
+            answer_snapshot();
+        ck_assert_uint_eq(asked_about(), 1);
+        answer_round();
+        ck_assert_uint_eq(checked, OF_THE_OTHER);
+        ck_assert_uint_eq(gauge(SK_METRIC_ROUND_AT), 0); // the round was not complete
+        ck_assert_uint_eq(rebuilt_count, round + 1);
+        ck_assert_int_eq(rebuilt[round].voucher_id, OF_THE_OTHER);
+        sk_audit_hurry(audit);
+    }
+    state = "open";
+    ck_assert_uint_eq(go_round(), OF_THE_OTHER);
+}
+
+// Each voucher belongs to one of the living sessions; a new session takes over about half. A session reports its own.
+TEST(sessions_share_the_vouchers)
+{
+    enum { MANY = 200 };
+    int64_t first[MANY];
+    journal = 1;
+    (void)on_sale(MANY);
+    check_all_twice();
+    ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), MANY);
+    another_session_comes();
+    size_t mine = check_all();
+    ck_assert_uint_gt(mine, MANY / 4);
+    ck_assert_uint_lt(mine, MANY * 3 / 4);
+    ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), mine);
+    memcpy(first, checked_ids, sizeof first);
+    fake_living.reads = 0;
+    ck_assert_uint_eq(check_all(), mine);
+    ck_assert_mem_eq(first, checked_ids, mine * sizeof first[0]); // always the same ones
+    ck_assert_uint_lt(fake_living.reads, MANY / 10);              // the assignment is not computed again
+    fake_living.count = 1;                                        // the other session is gone
+    ck_assert_uint_eq(check_all(), MANY);
+    another_session_comes();
+    ck_assert_uint_eq(check_all(), mine);
+    fake_living.count = 0; // as before the first list of living sessions
+    ck_assert_uint_eq(check_all(), MANY);
+}
+
+static void changes_to(int64_t id, int64_t number)
+{
+    struct sk_catalogue_row row = {
+        .change = number, .voucher_id = id, .tag = sk_catalogue_find(sale.catalogue, id)->tag, .end_ms = INT64_MAX / 2};
+    ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
+}
+
+// A voucher changed by an operator is checked soon, also by a session that it does not belong to, since its own may
+// have died. It is checked until Redis is up to date.
+TEST(what_was_changed_is_checked_soon)
+{
+    (void)on_sale(8);
+    another_session_comes();
+    while (go_round() > 0) {}
+    for (int64_t id = 1; id <= 8; id++) {
+        char number[8], key[SK_KEY_SIZE];
+        bool seen = false, asked = false;
+        (void)snprintf(number, sizeof number, "%d", 20 + (int)id);
+        (void)snprintf(key, sizeof key, "seckill:{%" PRId64 "}:voucher", id);
+        changes_to(id, 20 + id);
+        sk_audit_soon(audit);
+        ck_assert_uint_eq(due_ms, now_ms + 100); // the changing session may still be applying it
+        pg_change = number;
+        begin_round();
+        answer_round();
+        for (size_t i = 0; i < fake_redis.count; i++) {
+            const struct asked *one = &fake_redis.asked[i];
+            seen = seen || (one->what == SK_SCRIPT_READ_VOUCHER && strcmp(one->argv[0], key) == 0);
+            asked = asked || strcmp(one->argv[0], "HMGET") == 0;
+        }
+        ck_assert(seen);
+        ck_assert(asked); // outdated: voucher_changes.c reads it
+        while (fake_redis.answered < fake_redis.count)
+            redis_answers(NULL);
+        change = pg_change;
+        ck_assert_uint_ge(go_round(), 1); // now up to date
+        while (go_round() > 0) {}
+        change = pg_change = "20";
+    }
+    ck_assert_uint_eq(rebuilt_count, 0);
+}
+
+// ---- what is told ----
 
 TEST(what_it_saw_is_told)
 {
     struct sk_remaining_rows left = {.count = 0};
-    all_is_well();
-    (void)on_sale(1);
-    (void)on_sale(2);
     on_sale(3)->state = SK_VOUCHER_PAUSED;
     check_all_twice();
     ck_assert_uint_eq(gauge(SK_METRIC_VOUCHERS_ON_SALE), 2);
@@ -383,80 +419,43 @@ TEST(payments_to_refund_are_counted_by_one_session)
 {
     enum { ROUNDS = 5 };
     static const char *const counts[] = {"3", "0", "4"};
-    all_is_well();
     (void)on_sale(1);
     for (int i = 0; i < 3; i++) {
         to_refund = counts[i];
-        for (int round = 0; round < ROUNDS; round++)
-            (void)go_round();
+        (void)go_rounds(ROUNDS);
         ck_assert_uint_eq(gauge(SK_METRIC_TO_REFUND), (uint64_t)atoi(counts[i]));
     }
     another_session_comes();
-    for (int round = 0; round < ROUNDS; round++)
-        (void)go_round();
+    (void)go_rounds(ROUNDS);
     ck_assert_uint_eq(gauge(SK_METRIC_TO_REFUND), sk_assignment_has(sale.session, 0, "payments") ? 4 : 0);
 }
 
 // The time of the query to PostgreSQL counts, not of the replies: expiry depends on it.
 TEST(that_there_was_no_live_order_is_remembered)
 {
-    all_is_well();
     const struct sk_audited *audited = &on_sale(1)->maintenance->audited;
-    check_all_twice();
+    (void)check_all();
     ck_assert_uint_eq(audited->empty_at_ms, 0);
     pg_buyers = "0";
     buyers = 0;
-    check_all_twice();
+    for (int i = 0; i < 2; i++) {
+        begin_round();
+        uint64_t asked_at_ms = now_ms++;
+        answer_round();
+        ck_assert_uint_eq(audited->empty_at_ms, checked > 0 ? asked_at_ms : 0);
+        sk_audit_hurry(audit);
+    }
     ck_assert_uint_ne(audited->empty_at_ms, 0);
-    ck_assert_uint_le(audited->empty_at_ms, now_ms);
-    uint64_t before = audited->empty_at_ms;
-    (void)go_until_each_had_its_turn();
-    ck_assert_uint_gt(audited->empty_at_ms, before);
     pg_buyers = "1"; // an order was committed; Redis is queried later
-    (void)go_until_each_had_its_turn();
+    (void)go_round();
     ck_assert_uint_eq(audited->empty_at_ms, 0);
-}
-
-TEST(of_the_others_vouchers_they_tell)
-{
-    enum { MANY = 50 };
-    all_is_well();
-    for (int64_t id = 1; id <= MANY; id++)
-        (void)on_sale(id);
-    journal = 1;
-    check_all_twice();
-    ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), MANY);
-    another_session_comes();
-    check_all_twice();
-    ck_assert_uint_gt(gauge(SK_METRIC_JOURNAL_ENTRIES), 0);
-    ck_assert_uint_lt(gauge(SK_METRIC_JOURNAL_ENTRIES), MANY);
-    ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), checked);
-}
-
-TEST(books_that_differ_are_told)
-{
-    all_is_well();
-    (void)on_sale(1);
-    check_all_twice();
-    stock = "6";
-    check_all_twice();
-    check_all_twice();
-    ck_assert_uint_eq(gauge(SK_METRIC_BOOKS_DIFFER), 1);
-    ck_assert_uint_ge(gauge(SK_METRIC_FINDING_DIFFER), 2);
-    stock = "5";
-    check_all_twice();
-    ck_assert_uint_eq(gauge(SK_METRIC_BOOKS_DIFFER), 0);
 }
 
 // Runs a round in which PostgreSQL is away, or its statement fails.
 static void go_round_without_postgresql(bool fails)
 {
     sk_audit_hurry(audit);
-    now_ms = due_ms;
-    fake_stores_forget();
-    checked = 0;
-    fake_pg.down = !fails;
-    time_comes();
+    begin_round_without(fails ? NULL : &fake_pg.down);
     if (fails)
         pg_answers(NULL);
     answer_round();
@@ -468,7 +467,6 @@ static void go_round_without_postgresql(bool fails)
 TEST(journals_are_read_without_postgresql)
 {
     struct sk_remaining_rows left = {.count = 0};
-    all_is_well();
     (void)on_sale(1);
     letters = "2";
     check_all_twice();
@@ -504,7 +502,6 @@ TEST(journals_are_read_without_postgresql)
 // A round that has not seen all of Redis reports nothing: the old values stay, and grow old.
 TEST(what_it_could_not_see_is_not_told)
 {
-    all_is_well();
     (void)on_sale(1);
     journal = 4;
     check_all_twice();
@@ -512,227 +509,126 @@ TEST(what_it_could_not_see_is_not_told)
     journal = 0;
     for (int i = 0; i < 3; i++) {
         sk_audit_hurry(audit);
-        now_ms = due_ms;
-        fake_stores_forget();
-        fake_redis.down = i == 0;
-        time_comes();
+        begin_round_without(i == 0 ? &fake_redis.down : NULL);
         if (i == 1)
             pg_answers(NULL);
         if (i == 2)
-            answer_accounts(&fake_pg.asked[fake_pg.answered]);
-        if (i > 0)
+            answer_accounts(asked_pg());
+        while (fake_redis.answered < fake_redis.count)
             redis_answers(NULL);
+        fake_redis.down = false;
         ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), 4);
         ck_assert_uint_eq(gauge(SK_METRIC_ROUND_AT), 1);
-        while (fake_redis.answered < fake_redis.count)
-            redis_answers(NULL); // its report to the others
     }
     check_all_twice();
     ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), 0);
     ck_assert_uint_ne(gauge(SK_METRIC_ROUND_AT), 1);
 }
 
-static void changes_to(int64_t id, int64_t number)
-{
-    struct sk_catalogue_row row = {.change = number,
-                                   .voucher_id = id,
-
-                                   .tag = sk_catalogue_find(sale.catalogue, id)->tag,
-                                   .end_ms = INT64_MAX / 2};
-    ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
-}
-
-// A voucher changed by an operator is checked soon, also by a session that it does not belong to, since its own may
-// have died. It is checked until Redis is up to date.
-TEST(what_was_changed_is_checked_soon)
-{
-    all_is_well();
-    for (int64_t id = 1; id <= 8; id++)
-        (void)on_sale(id);
-    another_session_comes();
-    while (go_round() > 0) {}
-    for (int64_t id = 1; id <= 8; id++) {
-        static char numbers[9][8];
-        (void)snprintf(numbers[id], sizeof numbers[id], "%d", 20 + (int)id);
-        changes_to(id, 20 + id);
-        sk_audit_soon(audit);
-        ck_assert_uint_eq(due_ms, now_ms + 100); // the changing session may still be applying it
-        pg_change = numbers[id];
-        now_ms = due_ms;
-        fake_stores_forget();
-        time_comes();
-        checked = 0;
-        answer_round();
-        char key[SK_KEY_SIZE];
-        bool seen = false, asked = false;
-        (void)snprintf(key, sizeof key, "seckill:{%" PRId64 "}:voucher", id);
-        for (size_t i = 0; i < fake_redis.count; i++) {
-            const struct asked *one = &fake_redis.asked[i];
-            seen = seen || (one->what == SK_SCRIPT_READ_VOUCHER && strcmp(one->argv[0], key) == 0);
-            asked = asked || strcmp(one->argv[0], "HMGET") == 0;
-        }
-        ck_assert(seen);
-        ck_assert(asked); // outdated: changes.c reads it
-        while (fake_redis.answered < fake_redis.count)
-            redis_answers(NULL);
-        change = pg_change;
-        ck_assert_uint_ge(go_round(), 1); // now up to date
-        while (go_round() > 0) {}
-    }
-    ck_assert_uint_eq(rebuilt_count, 0);
-}
-
-// Before the first list of living sessions, every voucher is checked.
-TEST(a_session_that_knows_of_none_checks_all)
-{
-    all_is_well();
-    (void)on_sale(1);
-    fake_living.count = 0;
-    ck_assert_uint_eq(go_round(), 1);
-}
-
-TEST(without_a_store_a_round_ends)
-{
-    all_is_well();
-    (void)on_sale(1);
-    go_round_without_postgresql(false);
-    ck_assert_uint_ne(due_ms, 0);
-    due_ms = 0;
-    fake_stores_forget();
-    time_comes();
-    pg_answers(NULL);
-    answer_round();
-    ck_assert_uint_ne(due_ms, 0);
-    sk_audit_hurry(audit);
-    fake_stores_forget();
-    time_comes();
-    pg_answers(&(const struct sk_rows){0}); // without an account nothing can be judged
-    answer_round();
-    ck_assert_uint_ne(due_ms, 0);
-    fake_redis.down = true;
-    time_comes();
-    ck_assert_uint_ne(due_ms, 0);
-    ck_assert_uint_eq(rebuilt_count, 0);
-    fake_redis.down = false;
-}
-
 // ---- findings ----
 
-TEST(what_redis_has_lost_is_rebuilt)
+TEST(without_an_account_nothing_is_judged)
+{
+    (void)on_sale(1);
+    state = "";
+    begin_round();
+    pg_answers(&(const struct sk_rows){0});
+    answer_round();
+    ck_assert_uint_eq(checked, 1);
+    ck_assert_uint_eq(rebuilt_count, 0);
+}
+
+// What has lost one voucher may have lost others, so all are checked at once. What is being rebuilt has lost none.
+TEST_EACH(what_redis_has_lost_is_rebuilt, 4)
 {
     static const struct {
         const char *state, *epoch;
-    } rows[] = {{"", "3"}, {"loading", "3"}, {"open", "2"}};
-    (void)on_sale(1);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        all_is_well();
-        state = rows[i].state;
-        epoch = rows[i].epoch;
-        rebuilt_count = 0;
-        sk_audit_hurry(audit);
-        (void)go_round();
-        ck_assert_uint_eq(rebuilt_count, 1);
-        ck_assert_int_eq(rebuilt[0].why, SK_REBUILD_DOUBT);
-    }
-}
-
-// What has lost one voucher may have lost others. What is being rebuilt has not.
-TEST_EACH(what_redis_has_lost_is_looked_for_at_once, 2)
-{
-    static const struct {
-        const char *state;
         bool hurries;
-    } rows[] = {{"", true}, {"retired", false}};
-    all_is_well();
+    } rows[] = {{"", "3", true}, {"open", "2", true}, {"loading", "3", false}, {"retired", "3", false}};
     (void)on_sale(1);
-    for (int i = 0; i < 3; i++)
-        (void)go_until_each_had_its_turn();
+    (void)go_rounds(3 * IDLE_ROUNDS);
     state = rows[_i].state;
+    epoch = rows[_i].epoch;
     while (go_round() == 0) {}
+    ck_assert_uint_eq(rebuilt_count, 1);
     ck_assert_int_eq(rebuilt[0].why, SK_REBUILD_DOUBT);
     ck_assert_int_eq(due_ms == now_ms, rows[_i].hurries);
 }
 
 TEST(what_postgresql_has_redis_must_have)
 {
-    struct sk_voucher *voucher = on_sale(1);
-    all_is_well();
-    pg_newest_ms = "77";
-    (void)go_round();
-    ck_assert_int_eq(rebuilt[0].why, SK_REBUILD_DOUBT);
-    ck_assert_int_eq(voucher->seen.epoch, 3);
-    ck_assert_str_eq(voucher->seen.last, "77-0");
-    pg_newest_ms = "76"; // more has been seen since
-    sk_audit_hurry(audit);
-    (void)go_round();
-    ck_assert_str_eq(voucher->seen.last, "77-0");
-    epoch = "2";
-    pg_epoch = "4";
-    pg_newest_ms = "0";
-    sk_audit_hurry(audit);
-    (void)go_round();
-    ck_assert_int_eq(voucher->seen.epoch, 4);
-    ck_assert_str_eq(voucher->seen.last, "0-0");
+    static const struct {
+        const char *epoch, *pg_epoch, *pg_newest_ms;
+        int64_t seen;
+        const char *last;
+    } rows[] = {{"3", "3", "77", 3, "77-0"},
+                {"3", "3", "76", 3, "77-0"}, // more has been seen since
+                {"2", "4", "0", 4, "0-0"}};
+    const struct sk_seen *seen = &on_sale(1)->seen;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        epoch = rows[i].epoch;
+        pg_epoch = rows[i].pg_epoch;
+        pg_newest_ms = rows[i].pg_newest_ms;
+        (void)check_all();
+        ck_assert_int_eq(rebuilt[i].why, SK_REBUILD_DOUBT);
+        ck_assert_int_eq(seen->epoch, rows[i].seen);
+        ck_assert_str_eq(seen->last, rows[i].last);
+    }
 }
 
-TEST(books_that_differ_are_believed_the_second_time)
+TEST(books_that_differ_are_believed_the_second_time_and_told)
 {
-    all_is_well();
     (void)on_sale(1);
-    stock = "4";      // differs from PostgreSQL
-    (void)go_round(); // the first check
-    sk_audit_hurry(audit);
+    stock = "4"; // differs from PostgreSQL
     (void)go_round();
+    (void)check_all();
     ck_assert_uint_eq(rebuilt_count, 0);
     (void)go_round();
     ck_assert_uint_eq(rebuilt_count, 1);
     ck_assert_int_eq(rebuilt[0].why, SK_REBUILD_ORDERED);
+    ck_assert_uint_eq(gauge(SK_METRIC_BOOKS_DIFFER), 0);
     (void)go_round();
     ck_assert_uint_eq(rebuilt_count, 2); // one that failed is repeated
+    ck_assert_uint_eq(gauge(SK_METRIC_BOOKS_DIFFER), 1);
+    ck_assert_uint_eq(gauge(SK_METRIC_FINDING_DIFFER), 3);
+    stock = "5";
+    check_all_twice();
+    ck_assert_uint_eq(gauge(SK_METRIC_BOOKS_DIFFER), 0);
 }
 
 TEST(a_difference_that_a_rebuild_left_waits_a_minute)
 {
-    all_is_well();
     struct sk_audited *audited = &on_sale(1)->maintenance->audited;
     stock = "4";
     audited->rebuilt_at_ms = now_ms; // as after a rebuild that ended well
     sk_audit_hurry(audit);
-    for (int i = 0; i < 5; i++)
-        (void)go_round();
+    (void)go_rounds(5);
     ck_assert_uint_eq(rebuilt_count, 0);
-    now_ms += 60000;
-    due_ms = now_ms;
+    due_ms = now_ms += 60000;
     (void)go_round();
     ck_assert_uint_eq(rebuilt_count, 1);
 }
 
 TEST(a_difference_after_the_stores_have_agreed_is_a_new_one)
 {
-    all_is_well();
     struct sk_audited *audited = &on_sale(1)->maintenance->audited;
     audited->rebuilt_at_ms = now_ms;
     sk_audit_hurry(audit);
-    for (int i = 0; i < 3; i++)
-        (void)go_round();
+    (void)go_rounds(3);
     ck_assert_uint_eq(audited->rebuilt_at_ms, 0);
     stock = "4";
     sk_audit_hurry(audit);
-    for (int i = 0; i < 4; i++)
-        (void)go_round();
+    (void)go_rounds(4);
     ck_assert_uint_gt(rebuilt_count, 0);
 }
 
 TEST(a_sale_that_is_long_over_is_retired)
 {
-    all_is_well();
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 1); // it ended in 1970
     voucher->maintenance->retire_at_ms = now_ms + 20000;       // the last attempt was recent
-    sk_audit_hurry(audit);
-    (void)go_round();
+    (void)check_all();
     ck_assert_uint_eq(rebuilt_count, 0);
-    now_ms += 20000;
-    due_ms = now_ms;
+    due_ms = now_ms += 20000;
     journal = 1; // work is pending
     (void)go_round();
     ck_assert_uint_eq(rebuilt_count, 0);
@@ -745,64 +641,74 @@ TEST(a_sale_that_is_long_over_is_retired)
 // ---- busy vouchers ----
 
 static struct sk_voucher *out[8];
-static bool complete;
 
-static size_t busy(size_t most)
+// The busy vouchers, `most` at most: the first one, how many, and whether these are all.
+static void must_be_busy(size_t most, int64_t first, size_t count, bool all)
 {
-    return sk_audit_busy(audit, out, most, &complete);
+    bool complete;
+    ck_assert_uint_eq(sk_audit_busy(audit, out, most, &complete), count);
+    ck_assert_int_eq(out[0]->id, first);
+    ck_assert_int_eq(complete, all);
+}
+
+// What sessions have reported: "session", "voucher,voucher", ...
+#define OTHERS_TELL(...)                                                            \
+    do {                                                                            \
+        const struct sk_reply ok_ = NUMBER(1), items_[] = {__VA_ARGS__};            \
+        const struct sk_reply reply_ = LIST_OF(items_);                             \
+        redis_answers(&ok_);                                                        \
+        ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "HGETALL"); \
+        redis_answers(&reply_);                                                     \
+    } while (0)
+
+// The oldest call that waits for Redis.
+static void must_say(const char *const *words, int count)
+{
+    const struct asked *asked = &fake_redis.asked[fake_redis.answered];
+    ck_assert_int_eq(asked->argc, count);
+    for (int i = 0; i < count; i++)
+        ck_assert_str_eq(asked->argv[i], words[i]);
 }
 
 TEST(what_is_busy_is_told_and_read)
 {
-    all_is_well();
-    for (int64_t id = 1; id <= 3; id++)
-        (void)on_sale(id);
+    static const char *const none[] = {"HDEL", SK_KEY_BUSY, OWN}, *const three[] = {"HSET", SK_KEY_BUSY, OWN, "1,2,3"};
+    (void)on_sale(3);
     (void)go_round();
-    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "HDEL"); // no voucher is busy
+    must_say(none, 3);
     journal = 1;
-    sk_audit_hurry(audit);
-    (void)go_round();
+    (void)check_all();
     ck_assert_uint_eq(swept_count, 3);
-    const struct asked *asked = &fake_redis.asked[fake_redis.answered];
-    ck_assert_str_eq(asked->argv[0], "HSET");
-    ck_assert_str_eq(asked->argv[1], SK_KEY_BUSY);
-    ck_assert_str_eq(asked->argv[2], OWN);
-    ck_assert_str_eq(asked->argv[3], "1,2,3");
+    must_say(three, 4);
     another_session_comes();
-    others_tell(OTHER, "2,3,99");
-    ck_assert_uint_eq(busy(8), 3); // a voucher not in the catalogue is gone
-    ck_assert(complete);
-    ck_assert_int_eq(out[0]->id, 2); // busy ones come first
+    OTHERS_TELL(TEXT(OTHER), TEXT("2,3,99"));
+    must_be_busy(8, 2, 3, true); // busy ones come first; a voucher not in the catalogue is gone
     ck_assert_int_eq(out[1]->id, 3);
     ck_assert_int_eq(out[2]->id, 1);
+    must_be_busy(1, 2, 1, false);
     ck_assert_uint_eq(swept_count, 3); // the reporting session sweeps its own findings
-    ck_assert_uint_eq(busy(1), 1);
-    ck_assert(!complete);
+    journal = 0;
+    (void)check_all();
+    must_say(none, 3); // a round reports what it has found itself
 }
 
 // Otherwise its report would stay as long as any other session lives.
 TEST(a_dead_session_tells_nothing_and_is_removed)
 {
-    all_is_well();
+    static const char *const removal[] = {"HDEL", SK_KEY_BUSY, DEAD};
     (void)on_sale(1);
     (void)go_round();
     (void)on_sale(2);
-    others_tell(DEAD, "2");
-    ck_assert_uint_eq(busy(1), 1);
-    ck_assert_int_eq(out[0]->id, 1); // 2 does not come first
+    OTHERS_TELL(TEXT(DEAD), TEXT("2"));
+    must_be_busy(1, 1, 1, false); // 2 does not come first
     ck_assert_uint_eq(fake_redis.count, fake_redis.answered + 1);
-    const struct asked *asked = &fake_redis.asked[fake_redis.answered];
-    ck_assert_int_eq(asked->argc, 3);
-    ck_assert_str_eq(asked->argv[0], "HDEL");
-    ck_assert_str_eq(asked->argv[1], SK_KEY_BUSY);
-    ck_assert_str_eq(asked->argv[2], DEAD);
+    must_say(removal, 3);
     redis_answers(NULL); // the next round removes it
     another_session_comes();
     (void)go_round();
-    others_tell(OTHER, "2");
+    OTHERS_TELL(TEXT(OTHER), TEXT("2"));
     ck_assert_uint_eq(fake_redis.count, fake_redis.answered); // this session lives
-    ck_assert_uint_eq(busy(1), 1);
-    ck_assert_int_eq(out[0]->id, 2);
+    must_be_busy(1, 2, 1, false);
 }
 
 // It depends on the vouchers queried, not reported: another session may have pending orders not found yet.
@@ -810,54 +716,37 @@ TEST(it_is_complete_if_all_vouchers_have_room)
 {
     const struct sk_reply error = ERROR("WRONGTYPE");
     const struct sk_reply *const answers[] = {NULL, &error};
-    all_is_well();
-    for (int64_t id = 1; id <= 3; id++)
-        (void)on_sale(id);
+    (void)on_sale(3);
     for (size_t i = 0; i < 2; i++) {
         (void)go_round();
         redis_answers(NULL);
         redis_answers(answers[i]);
-        ck_assert_uint_eq(busy(3), 3);
-        ck_assert(complete);
-        ck_assert_uint_eq(busy(2), 2);
-        ck_assert(!complete);
+        must_be_busy(3, 1, 3, true);
+        must_be_busy(2, 1, 2, false);
     }
     (void)go_round();
-    others_tell(OWN, "3");
-    ck_assert_uint_eq(busy(2), 2);
-    ck_assert(!complete); // the reported vouchers had room, but not all vouchers
-    ck_assert_int_eq(out[0]->id, 3);
+    OTHERS_TELL(TEXT(OWN), TEXT("3"));
+    must_be_busy(2, 3, 2, false); // the reported vouchers had room, but not all vouchers
 }
 
-// This happens briefly when the list of the living changes; an order must not be listed twice.
-TEST(two_sessions_may_tell_of_the_same_voucher)
+// Two sessions may report one for a moment when the list of the living changes, and it may have own orders.
+TEST(a_voucher_is_listed_once)
 {
-    const struct sk_reply ok = NUMBER(1), items[] = {TEXT(OWN), TEXT("1,2"), TEXT(OTHER), TEXT("2,1")},
-                          reply = LIST_OF(items);
-    all_is_well();
-    (void)on_sale(1);
-    (void)on_sale(2);
+    struct sk_voucher *voucher = on_sale(2);
     another_session_comes();
     (void)go_round();
-    redis_answers(&ok);
-    redis_answers(&reply);
-    ck_assert_uint_eq(busy(8), 2);
-    ck_assert(complete);
-    ck_assert_uint_eq(busy(2), 2); // that is all of them
-    ck_assert(complete);
+    OTHERS_TELL(TEXT(OWN), TEXT("1,2"), TEXT(OTHER), TEXT("2,1"));
+    must_be_busy(8, 1, 2, true);
+    must_be_busy(2, 1, 2, true); // that is all of them
+    struct sk_entry *entry = own_entry(voucher, 7, "10-1");
+    must_be_busy(8, 2, 2, true);
+    sk_entry_forget(entry);
 }
 
 TEST(own_orders_are_busy_before_any_check)
 {
-    struct sk_voucher *voucher = on_sale(1);
-    struct sk_entry *entry = own_entry(voucher, 7, "10-1");
-    ck_assert_uint_eq(busy(8), 1);
-    ck_assert_ptr_eq(out[0], voucher);
-    ck_assert(complete);
-    all_is_well();
-    (void)go_round();
-    others_tell(OWN, "1");
-    ck_assert_uint_eq(busy(8), 1); // only once
+    struct sk_entry *entry = own_entry(on_sale(2), 7, "10-1");
+    must_be_busy(8, 2, 2, true);
     sk_entry_forget(entry);
 }
 

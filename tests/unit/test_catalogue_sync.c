@@ -8,6 +8,7 @@
 #include "catalogue.h"
 #include "catalogue_sync.h"
 #include "fake_stores.h"
+#include "still_clock.h"
 #include "test.h"
 
 enum { PAGE = 500, SHARED_MS = 100, POLL_MS = 1000, WAITERS = 50, COLUMNS = 14, TEXT_SIZE = 24 };
@@ -17,65 +18,35 @@ static struct sk_shard shards[SK_SHARDS_MAX];
 static struct sk_sale sale;
 static struct sk_catalogue_sync *syncing;
 
-// ---- time: these replace libuv ----
-
-static uint64_t now_ms;
-static uv_timer_t *timer;
-static uv_timer_cb on_time;
-static uint64_t due_ms; // 0: not set
-
-uint64_t uv_now(const uv_loop_t *of)
-{
-    (void)of;
-    return now_ms;
-}
-
-int uv_timer_init(uv_loop_t *of, uv_timer_t *handle)
-{
-    (void)of;
-    timer = handle;
-    return 0;
-}
-
-int uv_timer_start(uv_timer_t *handle, uv_timer_cb callback, uint64_t ms, uint64_t repeat)
-{
-    ck_assert_ptr_eq(handle, timer);
-    ck_assert_uint_eq(repeat, 0);
-    on_time = callback;
-    due_ms = now_ms + ms;
-    return 0;
-}
-
-void uv_close(uv_handle_t *handle, uv_close_cb callback)
-{
-    ck_assert_ptr_eq(handle, timer);
-    callback(handle);
-}
-
 static void pass(uint64_t ms)
 {
-    uint64_t until_ms = now_ms + ms;
-    while (due_ms != 0 && due_ms <= until_ms) {
-        now_ms = due_ms;
-        due_ms = 0;
-        on_time(timer);
-    }
-    now_ms = until_ms;
+    while ((void)uv_run(&loop, UV_RUN_NOWAIT), ms-- > 0)
+        still_at_ms++;
 }
 
 // ---- fixture ----
 
+static size_t changed_count;
+static int64_t changed_id;
+
+static void on_changed(void *arg, struct sk_voucher *voucher)
+{
+    ck_assert_ptr_eq(arg, &changed_count);
+    changed_count++;
+    changed_id = voucher->id;
+}
+
 static void open_follow(void)
 {
     sale.catalogue = sk_catalogue_new(1);
-    syncing = sk_catalogue_sync_open(&sale, 0);
+    syncing = sk_catalogue_sync_open(&sale, 0, on_changed, &changed_count);
     ck_assert_ptr_nonnull(syncing);
 }
 
 static void setup(void)
 {
     sale = (struct sk_sale){.loop = &loop, .shards = shards, .shard_count = 1};
-    now_ms = 5000;
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
     fake_no_memory = memory_fails;
     open_follow();
 }
@@ -85,6 +56,8 @@ static void teardown(void)
     allocations_left = 0;
     sk_catalogue_sync_close(syncing);
     sk_catalogue_free(sale.catalogue);
+    pass(0); // lets the timer close
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
     fake_stores_forget();
 }
 
@@ -122,12 +95,29 @@ static void add(int64_t change, int64_t id, const char *state)
     put_number(row, 13, change * 2);
 }
 
+// Of so many vouchers, from these numbers on.
+static void add_many(int64_t change, int64_t id, int count)
+{
+    for (int i = 0; i < count; i++)
+        add(change + i, id + i, "open");
+}
+
 // Nothing has changed: one row with the newest numbers.
 static void add_none(void)
 {
     put_number(page_len, 0, newest_change);
     put_number(page_len, 1, newest_id);
     page_len++;
+}
+
+// Sends the page.
+static void answer_read(void)
+{
+    if (page_len == 0)
+        add_none();
+    pg_answers(&(const struct sk_rows){page_len, (const char *const(*)[ROW_COLUMNS])page});
+    page_len = 0;
+    memset((void *)page, 0, sizeof page);
 }
 
 // A read that has ended asks for documents. NULL: none is asked for.
@@ -138,20 +128,18 @@ static const struct asked *asks_for_documents(void)
     return asks ? asked : NULL;
 }
 
-static void answer_read(void)
-{
-    if (page_len == 0)
-        add_none();
-    pg_answers(&(const struct sk_rows){page_len, (const char *const(*)[ROW_COLUMNS])page});
-    page_len = 0;
-    memset((void *)page, 0, sizeof page);
-}
-
 static void answer(void)
 {
     answer_read();
     if (asks_for_documents() != NULL)
         pg_answers(&(const struct sk_rows){0});
+}
+
+// The next read comes, and is answered.
+static void poll(void)
+{
+    pass(POLL_MS);
+    answer();
 }
 
 static size_t reads_begun(void)
@@ -160,6 +148,15 @@ static size_t reads_begun(void)
     for (size_t i = 0; i < fake_pg.count; i++)
         count += fake_pg.asked[i].what == SK_STATEMENT_CATALOGUE_CHANGES;
     return count;
+}
+
+// No read begins for so long, and then the n-th one does.
+static void must_read_in(uint64_t ms, size_t n)
+{
+    pass(ms - 1);
+    ck_assert_uint_eq(reads_begun(), n - 1);
+    pass(1);
+    ck_assert_uint_eq(reads_begun(), n);
 }
 
 static void must_ask(size_t n, const char *after, const char *first)
@@ -210,12 +207,20 @@ static void must_be_answered(int i, bool ok)
 
 // ---- reading ----
 
+static const struct sk_voucher *found(int64_t id)
+{
+    return sk_catalogue_find(sale.catalogue, id);
+}
+
 TEST(the_whole_is_read_at_start)
 {
     ck_assert_uint_eq(reads_begun(), 0); // only in the loop's next turn
-    pass(0);
-    must_ask(1, "0", "0");
+    fake_pg.down = true;
+    pass(3 * POLL_MS);
     ck_assert(!sk_catalogue_sync_complete(syncing));
+    fake_pg.down = false;
+    sk_catalogue_sync_hurry(syncing); // it is back
+    must_ask(1, "0", "0");
     ck_assert_int_eq(sk_catalogue_sync_newest_id(syncing), 0);
     newest_change = 12;
     newest_id = 9;
@@ -225,21 +230,18 @@ TEST(the_whole_is_read_at_start)
     ck_assert(sk_catalogue_sync_complete(syncing));
     ck_assert_int_eq(sk_catalogue_sync_newest_id(syncing), 9);
     ck_assert_uint_eq(sk_catalogue_count(sale.catalogue), 2);
-    const struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, 4);
+    const struct sk_voucher *voucher = found(4);
     ck_assert_int_eq(voucher->change, 11);
     ck_assert_int_eq(voucher->state, SK_VOUCHER_PAUSED);
     ck_assert_int_eq(voucher->begin_ms, 1004);
     ck_assert_int_eq(voucher->end_ms, 2004);
     ck_assert_uint_eq(voucher->user_limit, 3);
     ck_assert_int_eq(voucher->pay_within_s, 60);
-    ck_assert(voucher->ticket);
+    ck_assert(voucher->ticket && !found(7)->ticket);
     ck_assert_uint_eq(voucher->work_bits, 18);
     ck_assert_int_eq(voucher->offer, 22);
-    ck_assert(!sk_catalogue_find(sale.catalogue, 7)->ticket);
     ck_assert_str_eq(voucher->tag, "t4");
-    pass(POLL_MS - 1);
-    ck_assert_uint_eq(reads_begun(), 1);
-    pass(1);
+    must_read_in(POLL_MS, 2);
     must_ask(2, "11", "12"); // only later changes
 }
 
@@ -248,51 +250,35 @@ TEST(it_is_read_in_pages)
     pass(0);
     newest_change = 2000;
     newest_id = 3000;
-    for (int i = 1; i <= PAGE; i++)
-        add(i, i, "open");
+    add_many(1, 1, PAGE);
     answer();
     ck_assert(!sk_catalogue_sync_complete(syncing)); // half a catalogue would make the other half look unknown
     must_ask(2, "500", "2000");
     newest_change = 2001; // the first page decides: vouchers retired since then are reported
-    for (int i = PAGE + 1; i <= 2 * PAGE; i++)
-        add(i, i, "open");
+    add_many(PAGE + 1, PAGE + 1, PAGE);
     answer();
     must_ask(3, "1000", "2000");
     add(2001, 1, "retired");
     answer();
     ck_assert(sk_catalogue_sync_complete(syncing));
     ck_assert_uint_eq(sk_catalogue_count(sale.catalogue), 2 * PAGE - 1);
-    ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 1));
-    ck_assert_uint_eq(reads_begun(), 3);
-}
-
-static size_t changed_count;
-static int64_t changed_id;
-
-static void on_changed(void *arg, struct sk_voucher *voucher)
-{
-    ck_assert_ptr_eq(arg, &changed_count);
-    changed_count++;
-    changed_id = voucher->id;
+    ck_assert_ptr_null(found(1));
 }
 
 // Maintenance is notified once of each changed voucher, with its new terms; not of new vouchers, nor of removed ones.
 TEST(what_has_changed_is_told)
 {
     pass(0);
-    sk_catalogue_sync_on_change(syncing, on_changed, &changed_count);
-    add(1, 7, "open");
-    add(2, 8, "open");
+    add_many(1, 7, 2);
     answer();
     ck_assert_uint_eq(changed_count, 0);
-    pass(POLL_MS);
     add(3, 9, "open");
     add(4, 8, "paused");
     add(5, 7, "retired");
-    answer();
+    poll();
     ck_assert_uint_eq(changed_count, 1);
     ck_assert_int_eq(changed_id, 8);
-    ck_assert_int_eq(sk_catalogue_find(sale.catalogue, 8)->state, SK_VOUCHER_PAUSED);
+    ck_assert_int_eq(found(8)->state, SK_VOUCHER_PAUSED);
 }
 
 TEST(changes_are_taken_over)
@@ -300,25 +286,21 @@ TEST(changes_are_taken_over)
     static const char *const states[] = {"open", "paused", "closed"};
     read_all();
     for (int i = 0; i < 3; i++) {
-        pass(POLL_MS);
         add(i + 1, 7, states[i]);
-        answer();
-        ck_assert_int_eq(sk_catalogue_find(sale.catalogue, 7)->state, (enum sk_voucher_state)i);
+        poll();
+        ck_assert_int_eq(found(7)->state, (enum sk_voucher_state)i);
     }
-    pass(POLL_MS);
-    answer(); // nothing has changed
-    ck_assert_int_eq(sk_catalogue_find(sale.catalogue, 7)->change, 3);
+    poll(); // nothing has changed
+    ck_assert_int_eq(found(7)->change, 3);
     pass(POLL_MS);
     must_ask(6, "3", "1");
     add(4, 7, "retired");
     answer();
-    ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 7));
-    newest_id = 8; // a poll of an older snapshot changes nothing
-    pass(POLL_MS);
-    answer();
-    newest_id = 7;
-    pass(POLL_MS);
-    answer();
+    ck_assert_ptr_null(found(7));
+    newest_id = 8;
+    poll();
+    newest_id = 7; // a poll of an older snapshot changes nothing
+    poll();
     ck_assert_int_eq(sk_catalogue_sync_newest_id(syncing), 8);
 }
 
@@ -339,7 +321,7 @@ TEST(a_database_that_lacks_changes_is_followed_no_further)
     answer();
     must_be_answered(0, false);
     ck_assert(sk_catalogue_sync_went_back(syncing));
-    ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 8));
+    ck_assert_ptr_null(found(8));
 }
 
 TEST(a_row_that_cannot_be_stops_no_other)
@@ -366,17 +348,17 @@ TEST(memory_that_is_short)
     answer();
     ck_assert(memory_has_failed);
     ck_assert(!sk_catalogue_sync_complete(syncing));
-    ck_assert_ptr_nonnull(sk_catalogue_find(sale.catalogue, 7));
-    ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 8));
+    ck_assert_ptr_nonnull(found(7));
+    ck_assert_ptr_null(found(8));
     pass(POLL_MS);
     must_ask(2, "1", "1");
     add(2, 8, "open");
     answer();
     ck_assert(sk_catalogue_sync_complete(syncing));
-    ck_assert_ptr_nonnull(sk_catalogue_find(sale.catalogue, 8));
+    ck_assert_ptr_nonnull(found(8));
     for (int n = 1; n <= 2; n++) {
         allocations_left = n;
-        ck_assert_ptr_null(sk_catalogue_sync_open(&sale, 0));
+        ck_assert_ptr_null(sk_catalogue_sync_open(&sale, 0, on_changed, &changed_count));
     }
 }
 
@@ -405,18 +387,23 @@ static void answer_documents(int64_t from, int64_t to)
         (void)snprintf(texts[row][2], TEXT_SIZE, "{\"id\":\"%" PRId64 "\"}", id);
         page[row][2] = texts[row][2];
     }
-    pg_answers(&(const struct sk_rows){page_len, (const char *const(*)[ROW_COLUMNS])page});
-    page_len = 0;
-    memset((void *)page, 0, sizeof page);
+    answer_read();
 }
 
-static void must_have_document(int64_t id, const char *document)
+static void must_have_document(int64_t id, bool has)
 {
-    const struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, id);
-    if (document == NULL)
-        ck_assert_ptr_null(voucher->document);
-    else
-        ck_assert_str_eq(voucher->document, document);
+    char document[TEXT_SIZE];
+    (void)snprintf(document, sizeof document, "{\"id\":\"%" PRId64 "\"}", id);
+    ck_assert_int_eq(found(id)->document != NULL, has);
+    if (has)
+        ck_assert_str_eq(found(id)->document, document);
+}
+
+// The next read comes and is answered, without what it asks for then.
+static void poll_only(void)
+{
+    pass(POLL_MS);
+    answer_read();
 }
 
 // A page after each read: a large catalogue takes PostgreSQL no more at a time.
@@ -425,27 +412,24 @@ TEST(documents_follow_the_changes)
     enum { MANY = DOCUMENTS + 5 };
     pass(0);
     newest_change = 200; // retired ones have the later numbers
-    for (int i = 1; i <= MANY; i++)
-        add(i, i, "open");
+    add_many(1, 1, MANY);
     answer_read();
     ck_assert(sk_catalogue_sync_complete(syncing)); // sales do not wait for documents
     must_ask_documents("0", "200");
     answer_documents(1, DOCUMENTS);
-    must_have_document(DOCUMENTS, "{\"id\":\"100\"}");
-    must_have_document(DOCUMENTS + 1, NULL);
+    must_have_document(DOCUMENTS, true);
+    must_have_document(DOCUMENTS + 1, false);
     ck_assert_ptr_null(asks_for_documents());
-    pass(POLL_MS);
-    answer_read();
+    poll_only();
     must_ask_documents("100", "200");
     pass(POLL_MS); // a page takes longer than the time between two reads: there is one at a time
     ck_assert_uint_eq(fake_pg.count - fake_pg.answered, 2);
     answer_documents(DOCUMENTS + 1, MANY);
-    must_have_document(MANY, "{\"id\":\"105\"}");
+    must_have_document(MANY, true);
     answer_read();
     ck_assert_ptr_null(asks_for_documents()); // all are known
-    pass(POLL_MS);
     add(MANY + 1, 7, "paused");
-    answer_read();
+    poll_only();
     must_ask_documents("105", "200");
 }
 
@@ -453,29 +437,25 @@ TEST(documents_follow_the_changes)
 TEST(documents_that_failed_are_read_again)
 {
     pass(0);
-    for (int i = 1; i <= 3; i++)
-        add(i, i, "open");
+    add_many(1, 1, 3);
     answer_read();
     pg_answers(NULL);
-    pass(POLL_MS);
-    answer_read();
+    poll_only();
     must_ask_documents("0", "1");
     allocations_left = 2;
     answer_documents(1, 3);
     allocations_left = 0;
-    must_have_document(1, "{\"id\":\"1\"}");
-    must_have_document(2, NULL);
-    pass(POLL_MS);
-    answer_read();
+    must_have_document(1, true);
+    must_have_document(2, false);
+    poll_only();
     must_ask_documents("1", "1");
     answer_documents(2, 4); // 4 was created meanwhile
-    must_have_document(3, "{\"id\":\"3\"}");
-    pass(POLL_MS);
+    must_have_document(3, true);
     add(4, 4, "open");
-    answer_read();
+    poll_only();
     must_ask_documents("3", "1");
     answer_documents(4, 4);
-    must_have_document(4, "{\"id\":\"4\"}");
+    must_have_document(4, true);
     pass(POLL_MS);
     fake_pg.down = true;
     pass(POLL_MS);
@@ -490,10 +470,7 @@ TEST(only_a_read_that_begins_later_answers)
     wait_for_read(0); // this read has begun
     answer();
     ck_assert_int_eq(answered[0], 0);
-    pass(SHARED_MS - 1);
-    ck_assert_uint_eq(reads_begun(), 1);
-    pass(1);
-    ck_assert_uint_eq(reads_begun(), 2);
+    must_read_in(SHARED_MS, 2);
     wait_for_read(1);
     answer();
     must_be_answered(0, true);
@@ -510,11 +487,10 @@ TEST(all_who_wait_share_a_read_each_100_ms)
     for (size_t reads = 2; reads <= 4; reads++) {
         for (int i = 0; i < WAITERS; i++)
             wait_for_read(i);
-        if (reads > 2) { // at first the last read is long ago
-            pass(SHARED_MS - 1);
-            ck_assert_uint_eq(reads_begun(), reads - 1);
-        }
-        pass(reads > 2);
+        if (reads > 2)
+            must_read_in(SHARED_MS, reads);
+        else
+            pass(0); // at first the last read is long ago
         ck_assert_uint_eq(reads_begun(), reads);
         answer();
         for (int i = 0; i < WAITERS; i++)
@@ -526,15 +502,13 @@ TEST(an_answer_counts_when_its_last_page_is_read)
 {
     read_all();
     pass(POLL_MS);
-    for (int i = 1; i <= PAGE; i++)
-        add(i, i, "open");
+    add_many(1, 1, PAGE);
     wait_for_read(1);
     answer();
     answer();
     ck_assert_int_eq(answered[1], 0);
     pass(SHARED_MS);
-    for (int i = 1; i <= PAGE; i++)
-        add(PAGE + i, i, "open");
+    add_many(PAGE + 1, 1, PAGE);
     answer();
     ck_assert_int_eq(answered[1], 0);
     answer();
@@ -581,18 +555,6 @@ TEST(without_postgres_they_are_told_so)
     must_be_answered(0, true);
 }
 
-TEST(without_postgres_nothing_is_complete)
-{
-    fake_pg.down = true;
-    pass(3 * POLL_MS);
-    ck_assert(!sk_catalogue_sync_complete(syncing));
-    fake_pg.down = false;
-    sk_catalogue_sync_hurry(syncing); // it is back
-    ck_assert_uint_eq(reads_begun(), 1);
-    answer();
-    ck_assert(sk_catalogue_sync_complete(syncing));
-}
-
 TEST(closing_tells_all_who_wait)
 {
     pass(0);
@@ -613,13 +575,12 @@ TEST(closing_tells_all_who_wait)
 TEST(a_notification_hurries)
 {
     read_all();
+    wait_for_read(0);
     sk_catalogue_sync_hurry(syncing);
     ck_assert_uint_eq(reads_begun(), 2);
     answer();
-    pass(POLL_MS - 1); // the poll's interval starts there
-    ck_assert_uint_eq(reads_begun(), 2);
-    pass(1);
-    ck_assert_uint_eq(reads_begun(), 3);
+    must_be_answered(0, true);
+    must_read_in(POLL_MS, 3);         // the poll's interval starts there
     sk_catalogue_sync_hurry(syncing); // the poll in progress may be older than the change
     sk_catalogue_sync_hurry(syncing);
     ck_assert_uint_eq(reads_begun(), 3);
@@ -631,15 +592,6 @@ TEST(a_notification_hurries)
     ck_assert_uint_eq(reads_begun(), 4); // it serves both
 }
 
-TEST(a_hurry_answers_those_who_wait)
-{
-    read_all();
-    wait_for_read(0);
-    sk_catalogue_sync_hurry(syncing);
-    answer();
-    must_be_answered(0, true);
-}
-
 // A store that fails at once must not be queried in a busy loop.
 TEST(a_hurry_that_fails_waits_for_the_poll)
 {
@@ -647,10 +599,7 @@ TEST(a_hurry_that_fails_waits_for_the_poll)
     sk_catalogue_sync_hurry(syncing);
     sk_catalogue_sync_hurry(syncing);
     pg_answers(NULL);
-    pass(POLL_MS - 1);
-    ck_assert_uint_eq(reads_begun(), 2);
-    pass(1);
-    ck_assert_uint_eq(reads_begun(), 3);
+    must_read_in(POLL_MS, 3);
 }
 
 SUITE(.setup = setup, .teardown = teardown);

@@ -8,6 +8,7 @@
 
 #include "admit.h"
 #include "course.h"
+#include "fake_named_locks.h"
 #include "fake_session.h"
 #include "log.h"
 #include "maintenance.h"
@@ -28,37 +29,10 @@ enum { VOUCHER = 7, CHUNK = 500, LINE_SIZE = 256 };
 #define E       "018bcfe5-6800-7000-8000-00000000000e"
 #define F       "018bcfe5-6800-7000-8000-00000000000f"
 #define KEY     "0123456789abcdef"
-#define C       "018bcfe5-6800-7000-8000-00000000000c"
 
 static struct sk_voucher *voucher;
 
 // ---- fakes ----
-
-static struct {
-    bool down;
-    size_t taken, released;
-    sk_named_lock_cb *asked;
-    void *arg;
-} lock;
-
-struct sk_named_lock *sk_named_lock_take(struct sk_named_locks *locks, const char *key, sk_named_lock_cb *taken,
-                                         void *arg)
-{
-    (void)locks;
-    ck_assert_str_eq(key, "seckill:lock:rebuild:{7}");
-    if (lock.down)
-        return NULL;
-    lock.taken++;
-    lock.asked = taken;
-    lock.arg = arg;
-    return (struct sk_named_lock *)(void *)&lock;
-}
-
-void sk_named_lock_release(struct sk_named_lock *its_lock)
-{
-    ck_assert_ptr_eq(its_lock, &lock);
-    lock.released++;
-}
 
 static char logged[LINE_SIZE]; // the last line
 
@@ -85,7 +59,7 @@ static enum sk_rebuild_end last_end;
 static void on_end(void *arg, enum sk_rebuild_end end)
 {
     ck_assert_ptr_eq(arg, &ends);
-    ck_assert_uint_eq(lock.released, 1); // the lock is already free for the next request
+    ck_assert_uint_eq(locks.released, 1); // the lock is already free for the next request
     ends++;
     last_end = end;
 }
@@ -107,7 +81,7 @@ static void teardown(void)
 static void forget(void)
 {
     fake_stores_forget();
-    memset(&lock, 0, sizeof lock);
+    memset(&locks, 0, sizeof locks);
     memset(&metrics, 0, sizeof metrics);
     *voucher->maintenance = (struct sk_maintenance){0};
     voucher->seen = (struct sk_seen){0};
@@ -121,10 +95,11 @@ static void begin(enum sk_rebuild_why why)
 {
     voucher->refusals.newest.until_ms = 1;
     ck_assert_int_eq(sk_rebuild_run(&sale, voucher, why, on_end, &ends), SK_OK);
-    ck_assert_uint_eq(lock.taken, 1);
+    ck_assert_uint_eq(locks.count, 1);
+    ck_assert_str_eq(locks.key, "seckill:lock:rebuild:{7}");
     ck_assert(!course_waits()); // no call without the lock
     ck_assert_int_eq(ends, 0);
-    lock.asked(lock.arg, true);
+    lock_answers(0, true);
 }
 
 static void must_have_ended(enum sk_rebuild_end end)
@@ -132,7 +107,7 @@ static void must_have_ended(enum sk_rebuild_end end)
     ck_assert(!course_waits());
     ck_assert_int_eq(ends, 1);
     ck_assert_int_eq(last_end, end);
-    ck_assert_uint_eq(lock.released, 1);
+    ck_assert_uint_eq(locks.released, 1);
     ck_assert_uint_eq(voucher->refusals.newest.until_ms, 0); // cached refusals are outdated
 }
 
@@ -203,23 +178,18 @@ enum { STEPS_MAX = 24 };
 static const struct course {
     const char *name;
     enum sk_rebuild_why why;
-    size_t rebuilds, retired; // counts in the metrics
-    const char *line;         // in the log, up to the duration
+    const char *line; // in the log, up to the duration; it decides what is counted
     struct step steps[STEPS_MAX];
     const char *failed_at[STEPS_MAX]; // the step's name in the log
 } courses[] = {
     {"warm-up",
      SK_REBUILD_ORDERED,
-     1,
-     0,
      "voucher rebuilt: voucher=7 epoch=4 stock=100 buyers=0 journal_orders=0 ms=",
      {FENCE("0"), BEGIN, EMPTY_JOURNAL, STOCK("100", "0"), NO_CHUNK, OPEN("100", "0")},
      {"epoch", "begin", "journal", "stock", "buyers", "open"}},
     // Redis has lost all but one journal entry, and another entry arrives while the buyers are read.
     {"repair",
      SK_REBUILD_DOUBT,
-     1,
-     0,
      "voucher rebuilt: voucher=7 epoch=4 stock=97 buyers=2 journal_orders=2 ms=",
      {{"ask-pg voucher_accounts {" SLOT "} {7}",
        .rows = ROWS(1, {SLOT, "7", "3", "0", "0", "98", "2", "31", "open", "1000", "2000", "0", "5"}),
@@ -249,8 +219,6 @@ static const struct course {
       "buyers", "open",  "journal", "journal", "journal", "journal", "stock",   "buyers",  "buyers", "open"}},
     {"dead letter",
      SK_REBUILD_ORDERED,
-     1,
-     0,
      "voucher rebuilt: voucher=7 epoch=4 stock=99 buyers=0 journal_orders=0 ms=",
      {FENCE("0"),
       BEGIN,
@@ -264,8 +232,6 @@ static const struct course {
      {"epoch", "begin", "journal", "dead letter", "journal", "journal", "stock", "buyers", "open"}},
     {"retire",
      SK_REBUILD_RETIRE,
-     0,
-     1,
      "voucher retired: voucher=7 epoch=4 journal_orders=0",
      {MAY_RETIRE("t"),
       FENCE("0"),
@@ -277,8 +243,6 @@ static const struct course {
      {"check", "epoch", "begin", "journal", "retire", "remove"}},
     {"retire, and something is open by then",
      SK_REBUILD_RETIRE,
-     1,
-     0,
      "voucher rebuilt: voucher=7 epoch=4 stock=0 buyers=2 journal_orders=0 ms=",
      {MAY_RETIRE("t"),
       FENCE("0"),
@@ -292,24 +256,17 @@ static const struct course {
 };
 enum { COURSES = sizeof courses / sizeof courses[0] };
 
-static size_t steps_of(const struct course *course)
-{
-    size_t n = 0;
-    while (course->steps[n].question != NULL)
-        n++;
-    return n;
-}
-
 TEST_EACH(a_whole_course, COURSES)
 {
     const struct course *course = &courses[_i];
+    bool retires = strncmp(course->line, "voucher retired", 15) == 0;
     begin(course->why);
-    for (size_t i = 0; i < steps_of(course); i++) {
+    for (size_t i = 0; i < course_steps(course->steps); i++) {
         ck_assert_int_eq(ends, 0);
         course_answer(&course->steps[i]);
     }
     must_have_ended(SK_REBUILD_OPENED);
-    must_be_counted(course->rebuilds, course->retired);
+    must_be_counted(!retires, retires);
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_DEAD_LETTERS), strcmp(course->name, "dead letter") == 0);
     ck_assert_msg(strncmp(logged, course->line, strlen(course->line)) == 0, "%s", logged);
 }
@@ -327,13 +284,12 @@ static void must_have_failed(const struct course *course, size_t step)
 TEST_EACH(an_answer_that_is_lost_or_wrong_ends_it, COURSES)
 {
     const struct course *course = &courses[_i];
-    for (size_t step = 0; step < steps_of(course); step++) {
+    for (size_t step = 0; step < course_steps(course->steps); step++) {
         size_t faults = 0;
         for (int fault = 0; fault < FAULT_COUNT; fault++) {
             forget();
             begin(course->why);
-            for (size_t i = 0; i < step; i++)
-                course_answer(&course->steps[i]);
+            course_answers(course->steps, step);
             if (course_fail(&course->steps[step], (enum fault)fault)) {
                 must_have_failed(course, step);
                 faults++;
@@ -345,24 +301,20 @@ TEST_EACH(an_answer_that_is_lost_or_wrong_ends_it, COURSES)
     }
 }
 
-TEST_EACH(a_call_that_is_not_taken_ends_it, COURSES)
+// Memory is short, or both stores are down from the answer before on.
+TEST_EACH(a_call_that_is_not_taken_ends_it, 2 * COURSES)
 {
-    const struct course *course = &courses[_i];
-    for (size_t step = 0; step < steps_of(course); step++) {
+    const struct course *course = &courses[_i / 2];
+    bool down = _i % 2 == 1;
+    for (size_t step = 0; step < course_steps(course->steps); step++) {
         forget();
-        calls_left = step + 1;
+        calls_left = down ? 0 : step + 1;
         fake_no_memory = course_call_fails;
-        begin(course->why);
-        for (size_t i = 0; i < step; i++)
-            course_answer(&course->steps[i]);
-        must_have_failed(course, step);
-        forget();
-        if (step == 0)
-            fake_redis.down = fake_pg.down = true;
+        fake_redis.down = fake_pg.down = down && step == 0;
         begin(course->why);
         for (size_t i = 0; i < step; i++) {
             if (i + 1 == step)
-                fake_redis.down = fake_pg.down = true;
+                fake_redis.down = fake_pg.down = down;
             course_answer(&course->steps[i]);
         }
         must_have_failed(course, step);
@@ -374,7 +326,7 @@ TEST_EACH(a_call_that_is_not_taken_ends_it, COURSES)
 TEST(without_the_lock_nothing_is_said)
 {
     ck_assert_int_eq(sk_rebuild_run(&sale, voucher, SK_REBUILD_ORDERED, on_end, &ends), SK_OK);
-    lock.asked(lock.arg, false); // another instance rebuilds it
+    lock_answers(0, false); // another instance rebuilds it
     must_have_ended(SK_REBUILD_MISSED);
     must_be_counted(0, 0);
     ck_assert_str_eq(logged, ""); // it logs that itself
@@ -383,16 +335,16 @@ TEST(without_the_lock_nothing_is_said)
 
 TEST(what_cannot_begin_is_not_told)
 {
-    lock.down = true;
+    locks.cannot = true;
     ck_assert_int_eq(sk_rebuild_run(&sale, voucher, SK_REBUILD_ORDERED, on_end, &ends), SK_DOWN);
-    lock.down = false;
+    locks.cannot = false;
     for (int i = 1; i <= 2; i++) {
         allocations_left = i;
         memory_has_failed = false;
         ck_assert_int_eq(sk_rebuild_run(&sale, voucher, SK_REBUILD_ORDERED, on_end, &ends), SK_NO_MEM);
         ck_assert(memory_has_failed);
     }
-    ck_assert_uint_eq(lock.taken, 0);
+    ck_assert_uint_eq(locks.count, 0);
     ck_assert_int_eq(ends, 0);
 }
 
@@ -403,64 +355,53 @@ TEST(what_cannot_begin_is_not_told)
     REPLY_ITEMS(TEXT(state), TEXT(epoch), TEXT(last), TEXT(stock), TEXT(run), NUMBER(2), NUMBER(0), TEXT(""), \
                 TEXT(change), TEXT("1000"), TEXT("2000"), NUMBER(0), TEXT("5"))
 
-// PostgreSQL: epoch 3, newest journal id 5-1.
+// What counts as well, test_voucher_books.c tells. PostgreSQL: epoch 3, newest journal id 5-1. The new epoch must
+// exceed every epoch that this reactor has seen, and that of Redis, also if another process of Redis opened the
+// voucher: a file that is newer than PostgreSQL, say.
 static const struct {
     const char *name;
     enum sk_rebuild_why why;
     int64_t seen; // epoch
     struct sk_reply reply;
-    bool well;
+    const char *question; // the next one; NULL: it is well, and there is none
 } snapshots[] = {
-    {"well", SK_REBUILD_DOUBT, 3, REDIS("open", "3", "5-1", "98", "run-1"), true},
-    {"a change that has not come", SK_REBUILD_DOUBT, 3, REDIS_OF("30", "closed", "3", "6-0", "98", "run-1"), true},
-    {"another state of the same change", SK_REBUILD_DOUBT, 3, REDIS("closed", "3", "6-0", "98", "run-1"), false},
-    {"orders under way", SK_REBUILD_DOUBT, 3, REDIS("open", "3", "9-1", "90", "run-1"), true},
-    {"not there", SK_REBUILD_DOUBT, 3, REDIS("", "", "", "", ""), false},
-    {"closed by a rebuild that died", SK_REBUILD_DOUBT, 3, REDIS("loading", "3", "5-1", "98", "run-1"), false},
-    {"another process", SK_REBUILD_DOUBT, 3, REDIS("open", "3", "5-1", "98", ""), false},
-    {"an older epoch", SK_REBUILD_DOUBT, 3, REDIS("open", "2", "5-1", "98", "run-1"), false},
-    {"an older journal", SK_REBUILD_DOUBT, 3, REDIS("open", "3", "5-0", "98", "run-1"), false},
-    {"stock that cannot be", SK_REBUILD_DOUBT, 3, REDIS("open", "3", "5-1", "-1", "run-1"), false},
-    {"damage", SK_REBUILD_DOUBT, 3, ERROR("WRONGTYPE it is no hash"), false},
-    {"behind what was seen", SK_REBUILD_BEHIND, 3, REDIS("open", "3", "5-1", "98", "run-1"), false},
-    {"rebuilt since", SK_REBUILD_BEHIND, 2, REDIS("open", "3", "5-1", "98", "run-1"), true},
+#define ASKS(epoch) "ask-pg rebuild_epoch " SLOT " 7 " epoch " 200"
+    {"well", SK_REBUILD_DOUBT, 3, REDIS("open", "3", "5-1", "98", "run-1"), NULL},
+    {"a change that has not come", SK_REBUILD_DOUBT, 3, REDIS_OF("30", "closed", "3", "6-0", "98", "run-1"), NULL},
+    {"not there", SK_REBUILD_DOUBT, 3, REDIS("", "", "", "", ""), ASKS("3")},
+    {"a newer epoch, of another process", SK_REBUILD_DOUBT, 0, REDIS("open", "5003", "5-1", "98", ""), ASKS("5003")},
+    {"an older epoch than PostgreSQL's", SK_REBUILD_DOUBT, 3, REDIS("open", "2", "5-1", "98", "run-1"), ASKS("3")},
+    {"an epoch that cannot be", SK_REBUILD_DOUBT, 0, REDIS("open", "x", "5-1", "98", ""), ASKS("0")},
+    {"damage", SK_REBUILD_DOUBT, 3, ERROR("WRONGTYPE it is no hash"), ASKS("3")},
+    {"behind what was seen", SK_REBUILD_BEHIND, 3, REDIS("open", "3", "5-1", "98", "run-1"), ASKS("3")},
+    {"rebuilt since", SK_REBUILD_BEHIND, 2, REDIS("open", "3", "5-1", "98", "run-1"), NULL},
 };
 enum { SNAPSHOTS = sizeof snapshots / sizeof snapshots[0] };
-
-static const struct sk_rows account_3 =
-    ROWS(1, {SLOT, "7", "3", "5", "1", "98", "2", "31", "open", "1000", "2000", "0", "5"});
 
 TEST_EACH(what_is_well_is_left_alone, SNAPSHOTS)
 {
     voucher->seen.epoch = snapshots[_i].seen;
     begin(snapshots[_i].why);
-    pg_answers(&account_3);
+    PG_ANSWERS(1, {SLOT, "7", "3", "5", "1", "98", "2", "31", "open", "1000", "2000", "0", "5"});
     redis_answers(&snapshots[_i].reply);
-    if (snapshots[_i].well) {
-        must_have_ended(SK_REBUILD_OPENED);
-        must_be_counted(0, 0);
-        ck_assert_str_eq(logged, "");
-        ck_assert_int_eq(voucher->seen.epoch, snapshots[_i].seen);
-    } else {
-        ck_assert_msg(strncmp(course_question(), "ask-pg rebuild_epoch ", 21) == 0, "%s", snapshots[_i].name);
+    if (snapshots[_i].question != NULL) {
+        ck_assert_str_eq(course_question(), snapshots[_i].question);
         course_lose();
         must_have_ended(SK_REBUILD_FAILED);
+        return;
     }
+    must_have_ended(SK_REBUILD_OPENED);
+    must_be_counted(0, 0);
+    ck_assert_str_eq(logged, "");
+    ck_assert_int_eq(voucher->seen.epoch, snapshots[_i].seen);
 }
 
-// ---- epochs ----
-
-static const struct sk_rows epoch_4 = ROWS(1, {"4", "150", "250"});
-
-// The new epoch must exceed every epoch that this reactor has seen.
 TEST_EACH(what_was_seen_goes_with_the_question_for_an_epoch, 3)
 {
     static const struct {
         int64_t checked, seen;
         const char *question;
-    } cases[] = {{0, 0, "ask-pg rebuild_epoch " SLOT " 7 0 200"},
-                 {5, 3, "ask-pg rebuild_epoch " SLOT " 7 5 200"},
-                 {3, 999999999999999, "ask-pg rebuild_epoch " SLOT " 7 999999999999999 200"}};
+    } cases[] = {{0, 0, ASKS("0")}, {5, 3, ASKS("5")}, {3, 999999999999999, ASKS("999999999999999")}};
     voucher->maintenance->audited.snapshot.epoch = cases[_i].checked;
     voucher->seen.epoch = cases[_i].seen;
     begin(SK_REBUILD_ORDERED);
@@ -469,36 +410,19 @@ TEST_EACH(what_was_seen_goes_with_the_question_for_an_epoch, 3)
     must_have_ended(SK_REBUILD_FAILED);
 }
 
-// ... and that of Redis, also if another process of Redis opened the voucher: a file that is newer than PostgreSQL,
-// say.
-static const struct {
-    struct sk_reply reply;
-    const char *question;
-} found_epochs[] = {{REDIS("open", "5003", "5-1", "98", ""), "ask-pg rebuild_epoch " SLOT " 7 5003 200"},
-                    {REDIS("open", "x", "5-1", "98", ""), "ask-pg rebuild_epoch " SLOT " 7 0 200"}};
+#define EPOCH_4 PG_ANSWERS(1, {"4", "150", "250"})
 
-TEST_EACH(what_redis_has_goes_with_the_question_for_an_epoch, 2)
-{
-    begin(SK_REBUILD_DOUBT);
-    pg_answers(&account_3);
-    redis_answers(&found_epochs[_i].reply);
-    ck_assert_str_eq(course_question(), found_epochs[_i].question);
-    course_lose();
-    must_have_ended(SK_REBUILD_FAILED);
-}
-
-// ... and replaces them once both stores have it, not earlier.
+// The new epoch replaces them once both stores have it, not earlier.
 TEST(what_was_seen_is_forgotten_once_it_is_closed)
 {
-    static const struct sk_reply replies[] = {NUMBER(0), NUMBER(1)};
     for (int begun = 0; begun <= 1; begun++) {
         forget();
         voucher->seen = (struct sk_seen){.epoch = 9, .last = "99-1"};
         voucher->maintenance->audited.snapshot = (struct sk_snapshot){.present = true, .epoch = 8};
         voucher->maintenance->lost.stale_epoch = 9;
         begin(SK_REBUILD_ORDERED);
-        pg_answers(&epoch_4);
-        redis_answers(&replies[begun]);
+        EPOCH_4;
+        REDIS_ANSWERS(NUMBER(begun));
         ck_assert_int_eq(voucher->seen.epoch, begun ? 4 : 9);
         ck_assert_str_eq(voucher->seen.last, begun ? "" : "99-1");
         ck_assert_int_eq(voucher->maintenance->audited.snapshot.present, !begun);
@@ -542,16 +466,14 @@ static void make_buyers(void)
 // Begins a rebuild of a voucher with `count` buyers, up to the query for the first chunk.
 static void begin_with(size_t count)
 {
-    static const struct sk_reply one = NUMBER(1), empty = EMPTY_LIST;
+    make_buyers();
     char buyers[8];
     (void)snprintf(buyers, sizeof buyers, "%zu", count);
-    const char *const stock[][ROW_COLUMNS] = {{"7", "1000", "2000", "closed", buyers, "31", "5"}};
-    const struct sk_rows stock_rows = {1, stock};
     begin(SK_REBUILD_ORDERED);
-    pg_answers(&epoch_4);
-    redis_answers(&one);
-    redis_answers(&empty);
-    pg_answers(&stock_rows);
+    EPOCH_4;
+    REDIS_ANSWERS(NUMBER(1));
+    REDIS_ANSWERS(EMPTY_LIST);
+    PG_ANSWERS(1, {"7", "1000", "2000", "closed", buyers, "31", "5"});
 }
 
 // Answers the query for a chunk. Returns the number of buyers read so far.
@@ -583,50 +505,53 @@ static const size_t crowds[] = {0, 1, 499, 500, 501, 1000, 1001};
 
 TEST_EACH(buyers_come_in_chunks, sizeof crowds / sizeof crowds[0])
 {
-    static const struct sk_reply one = NUMBER(1);
-    size_t count = crowds[_i], read = 0;
+    size_t count = crowds[_i], from = 0, read = 0;
     char question[256], counted[32];
-    make_buyers();
     begin_with(count);
-    for (bool more = true; more;) {
-        size_t from = read;
+    do {
+        from = read;
         read = chunk_is_read(from, count);
-        more = read - from == CHUNK;
         if (read > from) {
             chunk_must_be_stored(from, read);
-            redis_answers(&one);
+            REDIS_ANSWERS(NUMBER(1));
         }
-    }
+    } while (read - from == CHUNK);
     (void)snprintf(question, sizeof question,
                    "ask-redis rebuild_open 3 " KEYS " 4 7 %zu 1000 2000 closed run-1 31 150 250 5", count);
     ck_assert_str_eq(course_question(), question);
-    redis_answers(&one);
+    REDIS_ANSWERS(NUMBER(1));
     must_have_ended(SK_REBUILD_OPENED);
     (void)snprintf(counted, sizeof counted, " buyers=%zu ", count);
     ck_assert_ptr_nonnull(strstr(logged, counted));
 }
 
+// Whatever breaks while the buyers are read.
+static void buyers_must_have_failed(void)
+{
+    must_have_ended(SK_REBUILD_FAILED);
+    must_be_counted(0, 0);
+    ck_assert_str_eq(logged, "voucher not rebuilt: voucher=7 step=buyers");
+}
+
 // In the first of three chunks, the second or the last: memory is short, or the reply is lost.
 TEST_EACH(a_chunk_that_is_not_stored_ends_it, 3)
 {
-    static const struct sk_reply one = NUMBER(1), zero = NUMBER(0);
-    make_buyers();
     for (int fault = 0; fault < 3; fault++) {
         size_t read = 0;
         forget();
         begin_with(BUYERS_MAX);
         for (int chunk = 0; chunk < _i; chunk++) {
             read = chunk_is_read(read, BUYERS_MAX);
-            redis_answers(&one);
+            REDIS_ANSWERS(NUMBER(1));
         }
         fake_no_memory = course_call_fails;
         calls_left = fault == 0;
         (void)chunk_is_read(read, BUYERS_MAX);
-        if (fault > 0)
-            redis_answers(fault == 1 ? NULL : &zero);
-        must_have_ended(SK_REBUILD_FAILED);
-        must_be_counted(0, 0);
-        ck_assert_str_eq(logged, "voucher not rebuilt: voucher=7 step=buyers");
+        if (fault == 1)
+            redis_answers(NULL);
+        if (fault == 2)
+            REDIS_ANSWERS(NUMBER(0));
+        buyers_must_have_failed();
     }
 }
 
@@ -634,15 +559,16 @@ TEST_EACH(a_chunk_that_is_not_stored_ends_it, 3)
 
 enum { LONG_WALK = 8 }; // `passed` rows
 
-// Makes two full chunks with so many `passed` rows, and one row after them. Begins up to the question for the first.
-static void begin_long_walk(struct sk_rows chunks[3])
+static struct sk_rows chunks[3];
+
+// Two full chunks have so many `passed` rows, and one row comes after them. Begins up to the question for the first.
+static void begin_long_walk(void)
 {
-    make_buyers();
+    begin_with(BUYERS_MAX);
     for (size_t chunk = 0; chunk < 3; chunk++)
         chunks[chunk] = (struct sk_rows){chunk < 2 ? CHUNK : 1, &buyer_rows[chunk * CHUNK]};
     for (size_t i = 0; i < LONG_WALK; i++)
         buyer_rows[i][1] = buyer_rows[CHUNK + i][1] = "passed";
-    begin_with(BUYERS_MAX);
 }
 
 // Whether PostgreSQL is asked for a chunk, and how many chunks Redis stores.
@@ -655,73 +581,56 @@ static void must_be_under_way(bool reading, size_t storing)
 
 TEST(a_long_walk_goes_on_while_a_chunk_is_stored)
 {
-    static const struct sk_reply one = NUMBER(1);
-    struct sk_rows chunks[3];
-    begin_long_walk(chunks);
+    begin_long_walk();
     pg_answers(&chunks[0]);
     must_be_under_way(true, 1);
     pg_answers(&chunks[1]);
     must_be_under_way(false, 2); // no third one
-    redis_answers(&one);
+    REDIS_ANSWERS(NUMBER(1));
     must_be_under_way(false, 1);
-    redis_answers(&one);
+    REDIS_ANSWERS(NUMBER(1));
     must_be_under_way(true, 0);
     pg_answers(&chunks[2]);
     must_be_under_way(false, 1);
-    redis_answers(&one);
+    REDIS_ANSWERS(NUMBER(1));
     ck_assert_int_eq(course_asked()->what, SK_SCRIPT_REBUILD_OPEN);
-    redis_answers(&one);
+    REDIS_ANSWERS(NUMBER(1));
     must_have_ended(SK_REBUILD_OPENED);
     ck_assert_ptr_nonnull(strstr(logged, " buyers=985 "));
 }
 
 TEST(a_short_walk_waits_for_redis)
 {
-    struct sk_rows chunks[3];
-    begin_long_walk(chunks);
+    begin_long_walk();
     buyer_rows[0][1] = "live";
     pg_answers(&chunks[0]);
     must_be_under_way(false, 1);
     redis_answers(NULL);
-    must_have_ended(SK_REBUILD_FAILED);
+    buyers_must_have_failed();
 }
 
 // Whatever breaks, the rebuild is there for the replies that are still to come, and asks for nothing more.
 TEST_EACH(a_long_walk_that_breaks_ends_after_the_last_reply, 5)
 {
-    static const struct sk_reply one = NUMBER(1), zero = NUMBER(0);
-    struct sk_rows chunks[3];
-    begin_long_walk(chunks);
-    if (_i == 3) { // the next question is not accepted
-        fake_no_memory = course_call_fails;
-        calls_left = 2;
-    }
+    enum { NO_REPLY, WRONG_REPLY, NO_ROWS, NO_QUESTION, NO_CALL };
+    begin_long_walk();
+    fake_no_memory = course_call_fails;
+    calls_left = _i == NO_QUESTION ? 2 : _i == NO_CALL ? 3 : 0;
     pg_answers(&chunks[0]);
-    switch (_i) {
-    case 0:
-    case 1:
-        redis_answers(_i == 0 ? NULL : &zero);
+    if (_i <= WRONG_REPLY) {
+        if (_i == NO_REPLY)
+            redis_answers(NULL);
+        else
+            REDIS_ANSWERS(NUMBER(0));
         must_be_under_way(true, 0);
-        pg_answers(_i == 0 ? &chunks[1] : NULL);
-        break;
-    case 2:
-        pg_answers(NULL);
+        pg_answers(_i == NO_REPLY ? &chunks[1] : NULL);
+    } else {
+        if (_i != NO_QUESTION)
+            pg_answers(_i == NO_ROWS ? NULL : &chunks[1]);
         must_be_under_way(false, 1);
-        redis_answers(&one);
-        break;
-    case 3:
-        must_be_under_way(false, 1);
-        redis_answers(&one);
-        break;
-    default: // the second chunk's call is not accepted
-        fake_no_memory = course_call_fails;
-        calls_left = 1;
-        pg_answers(&chunks[1]);
-        must_be_under_way(false, 1);
-        redis_answers(&one);
+        REDIS_ANSWERS(NUMBER(1));
     }
-    must_have_ended(SK_REBUILD_FAILED);
-    ck_assert_str_eq(logged, "voucher not rebuilt: voucher=7 step=buyers");
+    buyers_must_have_failed();
 }
 
 // ---- memory ----
@@ -737,7 +646,7 @@ TEST_EACH(short_memory_ends_it, COURSES)
         ck_assert_int_eq(sk_rebuild_run(&sale, voucher, course->why, on_end, &ends), SK_OK);
         allocations_left = nth;
         memory_has_failed = false;
-        lock.asked(lock.arg, true);
+        lock_answers(0, true);
         while (ends == 0)
             course_answer(&course->steps[said++]);
         allocations_left = 0;
@@ -745,7 +654,7 @@ TEST_EACH(short_memory_ends_it, COURSES)
         must_have_ended(good ? SK_REBUILD_OPENED : SK_REBUILD_FAILED);
         failures += !good;
         if (good)
-            ck_assert_uint_eq(said, steps_of(course));
+            ck_assert_uint_eq(said, course_steps(course->steps));
         if (!memory_has_failed)
             break;
         shortages++;

@@ -1,6 +1,5 @@
 // Which vouchers are rebuilt, and when: a few at a time, those that buyers wait for first. The rebuild itself, the
 // stores and the time are fakes.
-
 #include "fake_timer.h"
 #include "maintenance.h"
 #include "rebuilds.h"
@@ -82,7 +81,14 @@ static enum sk_status doubt(int64_t voucher_id)
     return sk_rebuild(rebuilds, voucher_of(voucher_id), SK_REBUILD_DOUBT, NULL, NULL);
 }
 
-// The same; the result is recorded at place `i`.
+// The first vouchers, up to this one.
+static void doubt_all(int64_t last)
+{
+    for (int64_t id = 1; id <= last; id++)
+        ck_assert_int_eq(doubt(id), SK_OK);
+}
+
+// The same as doubt(); the result is recorded at place `i`.
 static enum sk_status wait_for(int64_t voucher_id, enum sk_rebuild_why why, int i)
 {
     return sk_rebuild(rebuilds, voucher_of(voucher_id), why, on_done, &ended[i]);
@@ -113,19 +119,16 @@ static void teardown(void)
 
 TEST(a_few_run_at_a_time)
 {
-    for (int64_t id = 1; id <= 7; id++)
-        ck_assert_int_eq(doubt(id), SK_OK);
+    doubt_all(7);
     ck_assert_uint_eq(run_count, ACTIVE_MAX);
     for (int64_t id = 1; id <= 7; id++)
         ck_assert_int_eq(doubt(id), SK_FULL); // they run or are queued
     time_comes();
     ck_assert_uint_eq(run_count, ACTIVE_MAX);
-    ends(1, true);
-    must_run(4, 5); // at once, and in order
-    ends(0, true);
-    must_run(5, 6);
-    ends(4, true);
-    must_run(6, 7);
+    for (size_t i = 0; i < 3; i++) {
+        ends((const size_t[]){1, 0, 4}[i], true);
+        must_run(4 + i, 5 + (int64_t)i); // at once, and in order
+    }
     ends(2, true);
     ck_assert_uint_eq(run_count, 7);
     ck_assert_int_eq(doubt(1), SK_OK); // may be requested again after success
@@ -153,21 +156,15 @@ TEST(a_shard_that_hangs_holds_no_place_of_another)
 
 TEST(those_that_are_waited_for_go_first)
 {
-    for (int64_t id = 1; id <= 7; id++)
-        ck_assert_int_eq(doubt(id), SK_OK);
+    doubt_all(7);
     ck_assert_int_eq(wait_for(8, SK_REBUILD_ORDERED, 8), SK_OK);
     ck_assert_int_eq(wait_for(6, SK_REBUILD_ORDERED, 6), SK_OK); // from the middle of the other queue
     ck_assert_int_eq(wait_for(6, SK_REBUILD_DOUBT, 7), SK_FULL); // one caller already waits for it
-    ends(0, true);
-    must_run(4, 8);
-    ck_assert_int_eq(runs[4].why, SK_REBUILD_ORDERED);
-    ends(1, true);
-    must_run(5, 6);
-    ck_assert_int_eq(runs[5].why, SK_REBUILD_ORDERED);
-    ends(2, true);
-    must_run(6, 5);
-    ends(3, true);
-    must_run(7, 7);
+    for (size_t i = 0; i < 4; i++) {
+        ends(i, true);
+        must_run(4 + i, (const int64_t[]){8, 6, 5, 7}[i]);
+        ck_assert_int_eq(runs[4 + i].why, i < 2 ? SK_REBUILD_ORDERED : SK_REBUILD_DOUBT);
+    }
     ends(5, true);
     must_be_told(6, true);
     ends(4, false);
@@ -224,75 +221,50 @@ TEST(who_is_told_may_ask_again)
 
 // ---- failures ----
 
+// It doubles with each failure, and a success ends that. Missing the lock is no failure: another instance holds it, and
+// should that die, the pause must not have grown meanwhile.
 TEST(after_a_failure_there_is_a_pause)
 {
-    static const uint64_t pauses_ms[] = {500, 1000, 2000, 2000};
-    for (int times = 0; times < 2; times++) {
-        for (size_t i = 0; i < 4; i++) {
-            ck_assert_int_eq(doubt(1), SK_OK);
-            ends(run_count - 1, false);
-            now_ms += pauses_ms[i] - 1;
-            ck_assert_int_eq(doubt(1), SK_FULL);
-            ck_assert_int_eq(wait_for(1, SK_REBUILD_ORDERED, 0), SK_FULL);
-            ck_assert_int_eq(doubt(2), SK_OK); // only that voucher pauses
-            ends(run_count - 1, true);
-            now_ms++;
-        }
-        ck_assert_int_eq(doubt(1), SK_OK);
-        ends(run_count - 1, true); // after a success the pause is the first one again
-    }
-}
-
-// Another instance holds the lock. Should it die, the pause must not have grown meanwhile.
-TEST(a_lock_that_is_missed_is_no_failure)
-{
-    ck_assert_int_eq(wait_for(1, SK_REBUILD_DOUBT, 0), SK_OK);
-    ends_so(0, SK_REBUILD_MISSED);
-    must_be_told(0, false);
-    for (size_t i = 1; i < 5; i++) {
-        now_ms += 499;
+    static const struct {
+        enum sk_rebuild_end end;
+        uint64_t pause_ms;
+    } walk[] = {
+        {SK_REBUILD_MISSED, 500},  {SK_REBUILD_MISSED, 500},  {SK_REBUILD_MISSED, 500},  {SK_REBUILD_FAILED, 500},
+        {SK_REBUILD_MISSED, 500},  {SK_REBUILD_FAILED, 1000}, {SK_REBUILD_FAILED, 2000}, {SK_REBUILD_FAILED, 2000},
+        {SK_REBUILD_OPENED, 0},    {SK_REBUILD_FAILED, 500},  {SK_REBUILD_FAILED, 1000}, {SK_REBUILD_MISSED, 500},
+        {SK_REBUILD_FAILED, 2000}, {SK_REBUILD_OPENED, 0},    {SK_REBUILD_FAILED, 500},
+    };
+    for (size_t i = 0; i < sizeof walk / sizeof walk[0]; i++) {
+        ck_assert_int_eq(wait_for(1, SK_REBUILD_DOUBT, 1), SK_OK);
+        ends_so(run_count - 1, walk[i].end);
+        must_be_told(1, walk[i].end == SK_REBUILD_OPENED);
+        if (walk[i].pause_ms == 0)
+            continue;
+        now_ms += walk[i].pause_ms - 1;
         ck_assert_int_eq(doubt(1), SK_FULL);
+        ck_assert_int_eq(wait_for(1, SK_REBUILD_ORDERED, 0), SK_FULL);
+        ck_assert_int_eq(doubt(2), SK_OK); // only that voucher pauses
+        ends(run_count - 1, true);
         now_ms++;
-        ck_assert_int_eq(doubt(1), SK_OK);
-        ends_so(i, SK_REBUILD_MISSED);
     }
-    now_ms += 500;
-    ck_assert_int_eq(doubt(1), SK_OK);
-    ends(5, false); // the first failure
-    now_ms += 500;
-    ck_assert_int_eq(doubt(1), SK_OK);
-    ends_so(6, SK_REBUILD_MISSED);
-    now_ms += 500;
-    ck_assert_int_eq(doubt(1), SK_OK);
-    ends(7, false); // the second
-    now_ms += 999;
-    ck_assert_int_eq(doubt(1), SK_FULL);
-    now_ms++;
-    ck_assert_int_eq(doubt(1), SK_OK);
 }
 
+// Whether it failed, was opened again, since work was open by then, or was never closed.
 TEST(what_cannot_be_retired_is_left_alone_for_a_minute)
 {
+    static const enum sk_rebuild_end refused[] = {SK_REBUILD_FAILED, SK_REBUILD_OPENED, SK_REBUILD_KEPT};
     struct sk_voucher *voucher = voucher_of(1);
-    ck_assert_int_eq(sk_rebuild(rebuilds, voucher, SK_REBUILD_RETIRE, NULL, NULL), SK_OK);
-    ck_assert_int_eq(runs[0].why, SK_REBUILD_RETIRE);
-    ends(0, false);
-    ck_assert_uint_eq(voucher->maintenance->retire_at_ms, now_ms + RETIRE_PAUSE_MS);
-    voucher->maintenance->retire_at_ms = 0;
-    now_ms += RETIRE_PAUSE_MS;
-    ck_assert_int_eq(doubt(1), SK_OK);
-    ends(1, false);
-    ck_assert_uint_eq(voucher->maintenance->retire_at_ms, 0);
-    now_ms += RETIRE_PAUSE_MS;
-    // Opened again, since work was open by then, or never closed.
-    static const enum sk_rebuild_end refused[] = {SK_REBUILD_OPENED, SK_REBUILD_KEPT};
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
         ck_assert_int_eq(sk_rebuild(rebuilds, voucher, SK_REBUILD_RETIRE, NULL, NULL), SK_OK);
-        ends_so(2 + i, refused[i]);
+        ck_assert_int_eq(runs[i].why, SK_REBUILD_RETIRE);
+        ends_so(i, refused[i]);
         ck_assert_uint_eq(voucher->maintenance->retire_at_ms, now_ms + RETIRE_PAUSE_MS);
-        voucher->maintenance->retire_at_ms = 0;
+        now_ms += RETIRE_PAUSE_MS;
     }
+    voucher->maintenance->retire_at_ms = 0;
     ck_assert_int_eq(doubt(1), SK_OK); // this waits for nothing
+    ends(3, false);
+    ck_assert_uint_eq(voucher->maintenance->retire_at_ms, 0);
 }
 
 TEST(a_retired_voucher_goes_with_its_last_pin)
@@ -316,8 +288,7 @@ TEST(without_the_stores_nothing_begins)
     fake_pg.down = true;
     ck_assert_int_eq(wait_for(1, SK_REBUILD_DOUBT, 1), SK_DOWN);
     fake_pg.down = false;
-    for (int64_t id = 1; id <= 6; id++)
-        ck_assert_int_eq(doubt(id), SK_OK);
+    doubt_all(6);
     ck_assert_int_eq(wait_for(7, SK_REBUILD_DOUBT, 7), SK_OK);
     fake_pg.down = true;
     for (size_t i = 0; i < ACTIVE_MAX; i++)
@@ -371,8 +342,7 @@ TEST(what_cannot_begin_stays_in_line)
 
 TEST(closing_tells_those_in_line)
 {
-    for (int64_t id = 1; id <= ACTIVE_MAX + 1; id++)
-        ck_assert_int_eq(doubt(id), SK_OK);
+    doubt_all(ACTIVE_MAX + 1);
     ck_assert_int_eq(wait_for(6, SK_REBUILD_DOUBT, 6), SK_OK);
     ck_assert_int_eq(wait_for(7, SK_REBUILD_DOUBT, 7), SK_OK);
     fake_redis.down = fake_pg.down = true; // the links are closed first, which ends running rebuilds

@@ -75,27 +75,37 @@ static void teardown(void)
     fake_pg.down = false;
 }
 
-// The shard's own heartbeat, and what it knows of the other's; NULL: nothing.
+// The shard's own heartbeat (NULL: it does not answer), and what it knows of the other's (NULL: nothing).
 static void answers(const char *shard, const char *heartbeat, const char *of_other)
 {
     const char *rows[2][ROW_COLUMNS] = {{shard, heartbeat}, {shard[0] == '0' ? "1" : "0", of_other}};
     const struct sk_rows given = {of_other == NULL ? 1 : 2, (const char *const(*)[ROW_COLUMNS])rows};
-    pg_answers(&given);
+    pg_answers(heartbeat == NULL ? NULL : &given);
 }
 
-// One round in which both shards answer.
-static void round_of(const char *first, const char *second)
+// One round: what the first shard knows of itself and of the second, and the second of itself. Whether each was asked
+// to raise its heartbeat.
+static const char *knowing_round(const char *first, const char *of_second, const char *second)
 {
+    static char raised[3];
     time_comes();
     ck_assert_uint_eq(fake_pg.count - fake_pg.answered, 2);
-    answers("0", first, NULL);
+    for (size_t i = 0; i < 2; i++)
+        raised[i] = fake_pg.asked[fake_pg.answered + i].argv[1][0];
+    answers("0", first, of_second);
     answers("1", second, NULL);
+    return raised;
+}
+
+static const char *round_of(const char *first, const char *second)
+{
+    return knowing_round(first, NULL, second);
 }
 
 static void open_both(void)
 {
-    round_of("1000", "2000");
-    round_of("1001", "2001");
+    (void)round_of("1000", "2000");
+    (void)round_of("1001", "2001");
     ck_assert(is_open(0) && is_open(1));
 }
 
@@ -120,48 +130,30 @@ TEST(a_shard_opens_once_all_have_told_what_they_know)
 
 TEST(a_shard_that_is_away_keeps_no_other_from_opening_for_long)
 {
-    time_comes();
-    answers("0", "1000", NULL);
-    pg_answers(NULL);
-    time_comes();
-    answers("0", "1001", NULL);
-    pg_answers(NULL);
+    (void)round_of("1000", NULL);
+    (void)round_of("1001", NULL);
     ck_assert(!is_open(0));
     now_ms += 5000;
-    time_comes();
-    answers("0", "1002", NULL);
-    pg_answers(NULL);
+    (void)round_of("1002", NULL);
     ck_assert(is_open(0) && !is_open(1));
+    ck_assert_uint_eq(due_ms, now_ms + 1000); // it is not asked for in a hurry
 }
 
 TEST(what_a_shard_knows_that_was_away_counts_when_it_is_back)
 {
     now_ms += 5000;
-    time_comes();
-    pg_answers(NULL);
-    answers("1", "2000", NULL);
+    (void)round_of(NULL, "2000");
     ck_assert(!is_open(0) && is_open(1));
-    time_comes();
-    ck_assert_str_eq(fake_pg.asked[2].argv[1], "0");
-    ck_assert_str_eq(fake_pg.asked[3].argv[1], "0");
-    answers("0", "1000", "2500");
-    answers("1", "2000", NULL);
-    time_comes();
-    ck_assert_str_eq(fake_pg.asked[5].argv[1], "1");
-    answers("0", "1001", "2500");
-    answers("1", "2000", NULL); // the statement raises no heartbeat below {...,2500}
+    ck_assert_str_eq(knowing_round("1000", "2500", "2000"), "00");
+    ck_assert_str_eq(knowing_round("1001", "2500", "2000"), "11"); // the statement raises none below {...,2500}
     ck_assert(is_open(0) && !is_open(1));
     ck_assert_uint_eq(dropped[1], 3);
 }
 
 TEST(an_older_beat_than_another_shard_has_seen_keeps_it_closed)
 {
-    time_comes();
-    answers("0", "1000", "2500"); // what the first shard knows of the second
-    answers("1", "2000", NULL);
-    time_comes();
-    answers("0", "1001", "2500");
-    answers("1", "2000", NULL);
+    (void)knowing_round("1000", "2500", "2000");
+    (void)knowing_round("1001", "2500", "2000");
     ck_assert(is_open(0) && !is_open(1));
     ck_assert_uint_eq(dropped[1], 3); // all links
     ck_assert_uint_eq(dropped[0], 0);
@@ -172,11 +164,10 @@ TEST(a_shard_that_comes_back_older_is_not_used)
 {
     open_both();
     ck_assert(sk_heartbeats_fit(heartbeats, 1, 2001) && !sk_heartbeats_fit(heartbeats, 1, 2000));
-    round_of("1002", "2000");
+    (void)round_of("1002", "2000");
     ck_assert(is_open(0) && !is_open(1));
     ck_assert(sk_heartbeats_is_restored(heartbeats, 1));
-    // Its own data, or its owner accepts what there is.
-    round_of("1003", "2001");
+    (void)round_of("1003", "2001"); // its own data, or its owner accepts what there is
     ck_assert(is_open(1));
     ck_assert(!sk_heartbeats_is_restored(heartbeats, 1));
 }
@@ -185,52 +176,33 @@ TEST(a_shard_that_comes_back_older_is_not_used)
 TEST(a_beat_that_was_read_before_it_was_raised_closes_nothing)
 {
     open_both();
-    round_of("1002", "2002");
+    (void)round_of("1002", "2002");
     ck_assert(!sk_heartbeats_fit(heartbeats, 1, 2001)); // it connects again
     ck_assert(is_open(1) && !sk_heartbeats_is_restored(heartbeats, 1));
     ck_assert_uint_eq(dropped[1], 0);
-}
-
-TEST(a_shard_that_is_away_is_not_asked_for_in_a_hurry)
-{
-    now_ms += 5000;
-    time_comes();
-    answers("0", "1000", NULL);
-    pg_answers(NULL);
-    ck_assert_uint_eq(due_ms, now_ms + 1000);
-    ck_assert(is_open(0) && !is_open(1));
 }
 
 TEST(one_without_a_session_raises_none)
 {
     open_both();
     fake_session.lost = true;
-    round_of("1002", "2002");
-    ck_assert_str_eq(fake_pg.asked[4].argv[1], "0");
+    ck_assert_str_eq(round_of("1002", "2002"), "00");
     fake_session.lost = false;
-    round_of("1002", "2002");
-    ck_assert_str_eq(fake_pg.asked[6].argv[1], "1");
+    ck_assert_str_eq(round_of("1002", "2002"), "11");
 }
 
 // Its session's link is busy with a report, or down.
 TEST(a_beat_that_stands_still_is_raised_by_another_session)
 {
+    static const char *const beats[][3] = {{"1002", "2001", "00"}, {"1003", "2001", "00"}, {"1004", "2001", "01"},
+                                           {"1005", "2001", "01"}, {"1006", "2002", "01"}, // it grows again
+                                           {"1007", "2003", "00"}};
     open_both();
     assigned = false;
-    for (int second = 1; second <= 4; second++) {
-        static const char *const heartbeats_of_first[] = {"1002", "1003", "1004", "1005"};
-        size_t first = fake_pg.count;
+    for (size_t i = 0; i < sizeof beats / sizeof beats[0]; i++) {
         now_ms += 1000;
-        round_of(heartbeats_of_first[second - 1], "2001");
-        ck_assert_str_eq(fake_pg.asked[first].argv[1], "0");
-        ck_assert_str_eq(fake_pg.asked[first + 1].argv[1], second < 3 ? "0" : "1");
+        ck_assert_str_eq(round_of(beats[i][0], beats[i][1]), beats[i][2]);
     }
-    now_ms += 1000;
-    round_of("1006", "2002"); // it grows again
-    size_t first = fake_pg.count;
-    now_ms += 1000;
-    round_of("1007", "2003");
-    ck_assert_str_eq(fake_pg.asked[first + 1].argv[1], "0");
 }
 
 // Whether it has grown meanwhile is not known, and the database may be another one.
@@ -238,15 +210,14 @@ TEST(a_beat_that_could_not_be_read_does_not_stand_still)
 {
     open_both();
     assigned = false;
+    fake_pg.down = true;
     for (int second = 1; second <= 4; second++) {
         now_ms += 1000;
-        fake_pg.down = true;
         time_comes();
     }
     fake_pg.down = false;
     now_ms += 1000;
-    round_of("1002", "2001");
-    ck_assert_str_eq(fake_pg.asked[fake_pg.count - 1].argv[1], "0");
+    ck_assert_str_eq(round_of("1002", "2001"), "00");
 }
 
 TEST(one_shard_alone_has_none)
