@@ -199,4 +199,23 @@ TEST(own_entries_are_told_from_others)
     ck_assert(sk_list_is_empty(&voucher->entries.own));
 }
 
+TEST_EACH(vouchers_with_own_entries_are_listed, 3)
+{
+    struct sk_entry *entries[3], *second = NULL;
+    for (int i = 0; i < 3; i++)
+        entries[i] = own_entry(a_voucher(sale.catalogue, i + 1), 7, "10-1");
+    second = own_entry(entries[_i]->voucher, 7, "10-2");
+    for (int left = 3; left >= 0; left--) { // first one leaves from any place, which two entries had
+        int seen = 0;
+        for (struct sk_voucher *voucher = sk_catalogue_open(sale.catalogue); voucher != NULL;
+             voucher = voucher->entries.next, seen++)
+            ck_assert(!sk_list_is_empty(&voucher->entries.own));
+        ck_assert_int_eq(seen, left);
+        sk_entry_forget(second);
+        second = NULL;
+        if (left > 0)
+            sk_entry_forget(entries[(_i + 3 - left) % 3]);
+    }
+}
+
 SUITE(.setup = setup, .teardown = teardown);
