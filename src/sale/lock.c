@@ -388,17 +388,15 @@ struct sk_session *sk_session_open(uv_loop_t *loop, const struct sk_nodes *nodes
                                    const struct sk_session_options *options)
 {
     struct sk_session *session = calloc(1, sizeof *session);
-    struct sk_uuid_gen *ids = calloc(1, sizeof *ids);
+    struct sk_uuid_gen ids = {0};
     uint64_t random[2];
     if (session != NULL)
         session->tick = sk_timer_open(loop, TICK_MS, session_on_tick, session);
-    if (session == NULL || session->tick == NULL || ids == NULL) {
+    if (session == NULL || session->tick == NULL) {
         sk_session_close(session);
-        free(ids);
         return NULL;
     }
-    sk_uuid_next(ids, session->id);
-    free(ids);
+    sk_uuid_next(&ids, session->id);
     sk_random_bytes(random, sizeof random);
     session->nodes = nodes;
     session->ticked_at_ms = sk_monotonic_ms();
