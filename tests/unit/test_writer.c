@@ -191,10 +191,12 @@ TEST(an_order_goes_to_its_commit)
     ck_assert_uint_eq(gauge(SK_METRIC_ORDERS_WRITING), 2);
     ck_assert_uint_eq(told_count, 0);
     ck_assert_uint_eq(fake_redis.count, 0); // the journal keeps them until the commit, and no lock is taken
-    OUTCOMES({"1", "placed"}, {"2", "placed"});
+    OUTCOMES({"1", "placed", NULL, NULL, "5000"}, {"2", "placed"});
     purchase_must_be(1, SK_PURCHASE_PLACED);
     purchase_must_be(2, SK_PURCHASE_PLACED);
     ck_assert_uint_eq(told_count, 2);
+    ck_assert_int_eq(told_to(1)->created_ms, 5000);
+    ck_assert_int_eq(told_to(1)->expires_ms, 905000);
     ck_assert_uint_eq(counted(SK_METRIC_BATCHES_WRITTEN), 1);
     ck_assert_uint_eq(counted(SK_METRIC_ORDERS_PLACED), 2);
     ck_assert_uint_eq(fake_redis.count, 1);
@@ -782,7 +784,7 @@ TEST(a_failed_batch_is_said_again_under_the_same_ids)
 
 TEST(while_postgres_is_away_orders_wait)
 {
-    grant(1, "10-1", 1, 1);
+    grant(1, "10-1", 1, 1)->voucher->pay_within_s = 0;
     fake_pg.down = true;
     pump();
     ck_assert_uint_eq(fake_pg.count, 0);
@@ -790,6 +792,7 @@ TEST(while_postgres_is_away_orders_wait)
     pump();
     must_place("1 7 {user-1}");
     purchase_must_be(1, SK_PURCHASE_PLACED);
+    ck_assert_int_eq(told_to(1)->expires_ms, 0); // it never does
 }
 
 TEST_ABORTS(an_answer_twice_for_one_order_is_a_programmers_error)
