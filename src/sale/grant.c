@@ -113,10 +113,11 @@ static bool grant_read_answers(struct sk_grant *grant, size_t n)
         char result = grant->results[i];
         if (result == '\0' || strchr(other ? "oasnefhumtkdq" : "pasnefhumtkdq", result) == NULL)
             return false;
-        if (sk_grant_has_existing(result) && sk_reply_text(sk_reply_at(reply, FIRST_MORE + more++), NULL) == NULL)
-            return false;
-        if (result == SK_GRANT_TOO_FEW &&
-            !sk_trust_number(sk_reply_at(reply, FIRST_MORE + more++), SK_TRUST_MAX, &left))
+        if (!sk_grant_has_existing(result) && result != SK_GRANT_TOO_FEW)
+            continue;
+        const struct sk_reply *extra = sk_reply_at(reply, FIRST_MORE + more++);
+        if (result == SK_GRANT_TOO_FEW ? !sk_trust_number(extra, SK_TRUST_MAX, &left)
+                                       : sk_reply_text(extra, NULL) == NULL)
             return false;
     }
     return sk_reply_count(reply) == FIRST_MORE + more;

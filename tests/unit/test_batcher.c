@@ -427,6 +427,7 @@ static const struct {
     {6, 7, {TEXT("ssk")}},
     {6, 8, {TEXT("ssk"), NIL}},
     {6, 8, {TEXT("ssk"), NUMBER(1)}},
+    {6, 9, {TEXT("ska"), TEXT(FIRST), NUMBER(1)}},
     {6, 7, {TEXT("ssd")}},
     {6, 7, {TEXT("ssq")}},
     {6, 8, {TEXT("ssu"), TEXT(FIRST)}},
