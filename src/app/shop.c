@@ -427,7 +427,7 @@ static bool shop_idle(const struct sk_shop *shop)
 {
     bool idle = sk_regrant_idle(shop->recovery.regrant) && sk_nodes_idle(shop->sale.nodes);
     for (size_t i = 0; i < shop->sale.shard_count; i++)
-        idle = idle && sk_writer_idle(shop->shards[i].writer) && sk_returns_idle(shop->shards[i].returns);
+        idle = idle && sk_writer_idle(shop->shards[i].writer) && sk_returns_count(shop->shards[i].returns) == 0;
     return idle;
 }
 

@@ -117,7 +117,7 @@ static bool audit_is_at_rest(const struct sk_voucher *voucher)
 {
     const struct sk_audited *audited = &voucher->maintenance->audited;
     return audited->snapshot.present && !audited->snapshot.loading && audited->snapshot.same_run &&
-           audited->snapshot.journal == 0 && audited->differing == 0 && voucher->entries.oldest == NULL &&
+           audited->snapshot.journal == 0 && audited->differing == 0 && sk_list_is_empty(&voucher->entries.own) &&
            !sk_snapshot_is_behind(&audited->snapshot, voucher->seen.epoch, voucher->seen.last);
 }
 

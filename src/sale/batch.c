@@ -8,7 +8,6 @@
 
 enum { COLUMN_N = 0, COLUMN_PART = 6 }; // of the rows; sk_settlement_read() reads the others
 
-static const char *batch_newest_journal(const struct sk_batch_part *part);
 enum sk_status sk_batch_open(struct sk_batch *batch, size_t most)
 {
     *batch = (struct sk_batch){.most = most, .rows = calloc(most, sizeof(struct sk_order *))};
@@ -54,6 +53,19 @@ size_t sk_batch_add(struct sk_batch *batch, struct sk_order_pool *pool, struct s
 
 // ---- asking ----
 
+// NULL: none of its orders belongs to a journal entry of this epoch. An order that was found again has that of before.
+static const char *batch_newest_journal(const struct sk_batch_part *part)
+{
+    const char *newest = NULL;
+    for (const struct sk_order *order = part->orders.head; order != NULL; order = order->next) {
+        const char *journal_id = order->entry->journal_id;
+        if (journal_id != newest && order->entry->epoch == part->epoch &&
+            (newest == NULL || sk_journal_compare(journal_id, newest) > 0))
+            newest = journal_id;
+    }
+    return newest;
+}
+
 enum sk_status sk_batch_send(struct sk_batch *batch, struct sk_pg *pg, sk_pg_cb *done, void *arg)
 {
     struct sk_call_part parts[SK_BATCH_PARTS_MAX];
@@ -71,19 +83,6 @@ enum sk_status sk_batch_send(struct sk_batch *batch, struct sk_pg *pg, sk_pg_cb 
     if (status == SK_OK)
         SK_PROBE2(written, batch->n, batch->part_count);
     return status;
-}
-
-// NULL: none of its orders belongs to a journal entry of this epoch. An order that was found again has that of before.
-static const char *batch_newest_journal(const struct sk_batch_part *part)
-{
-    const char *newest = NULL;
-    for (const struct sk_order *order = part->orders.head; order != NULL; order = order->next) {
-        const char *journal_id = order->entry->journal_id;
-        if (journal_id != newest && order->entry->epoch == part->epoch &&
-            (newest == NULL || sk_journal_compare(journal_id, newest) > 0))
-            newest = journal_id;
-    }
-    return newest;
 }
 
 // ---- the answer ----

@@ -39,64 +39,6 @@ struct batcher_call {
     uint64_t asked_at_ms, asked_ns, answered_ns;
 };
 
-static void batcher_enqueue(struct sk_batcher *batcher, struct sk_voucher *voucher);
-static bool batcher_flush_node(struct sk_batcher *batcher, unsigned number);
-static bool batcher_is_held(const struct sk_batcher *batcher, const struct sk_voucher *voucher);
-static bool batcher_may_ask(struct sk_batcher *batcher, struct sk_voucher *first);
-static void batcher_ask(struct sk_batcher *batcher, struct sk_voucher *voucher);
-static struct batcher_call *batcher_begin_call(struct sk_batcher *batcher, struct sk_voucher *voucher);
-static void batcher_gather(struct batcher_call *call);
-static void batcher_on_reply(void *arg, const struct sk_reply *reply);
-static void batcher_send_again(struct batcher_call *call);
-static void batcher_doubt(struct batcher_call *call, enum sk_doubt doubt);
-static void batcher_end_call(struct batcher_call *call);
-static void batcher_remember(const struct batcher_call *call, const struct sk_grant *grant);
-static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call *call, struct sk_grant *grant);
-static void batcher_return(struct batcher_call *call, struct sk_order *order);
-static void batcher_hold(struct batcher_call *call, int32_t offer);
-static void batcher_repeat(struct sk_batcher *batcher, struct sk_order *order, char granted, const char *first_id);
-static void batcher_refuse_with(struct sk_batcher *batcher, struct sk_order *order,
-                                const struct sk_purchase_result *result);
-static void batcher_refuse_all(struct sk_batcher *batcher, struct sk_order_list *orders, enum sk_purchase_code code);
-static void batcher_refuse(struct sk_batcher *batcher, struct sk_order *order, enum sk_purchase_code code,
-                           const char *order_id, uint64_t retry_after_ms);
-
-struct sk_batcher *sk_batcher_open(const struct sk_sale *sale)
-{
-    struct sk_batcher *batcher = calloc(1, sizeof *batcher);
-    if (batcher == NULL)
-        return NULL;
-    batcher->sale = sale;
-    return batcher;
-}
-
-void sk_batcher_close(struct sk_batcher *batcher)
-{
-    if (batcher == NULL)
-        return;
-    for (unsigned i = 0; i <= SK_NODES_MAX; i++) {
-        while (batcher->first[i] != NULL) {
-            struct sk_voucher *voucher = batcher->first[i];
-            batcher->first[i] = voucher->asking.next;
-            voucher->asking.listed = false;
-            batcher_refuse_all(batcher, &voucher->asking.orders, SK_PURCHASE_UNAVAILABLE);
-            sk_voucher_unpin(voucher);
-        }
-    }
-    free(batcher);
-}
-
-// ---- gathering, and asking ----
-
-void sk_batcher_add(struct sk_batcher *batcher, struct sk_voucher *voucher, struct sk_order *order)
-{
-    if (batcher->turn_ns == 0)
-        batcher->turn_ns = uv_hrtime();
-    order->began_ns = batcher->turn_ns;
-    sk_order_move(batcher->sale->orders, order, SK_ORDER_ASKING, &voucher->asking.orders);
-    batcher_enqueue(batcher, voucher);
-}
-
 static void batcher_enqueue(struct sk_batcher *batcher, struct sk_voucher *voucher)
 {
     if (voucher->asking.listed)
@@ -109,91 +51,217 @@ static void batcher_enqueue(struct sk_batcher *batcher, struct sk_voucher *vouch
     *first = voucher;
 }
 
-bool sk_batcher_flush(struct sk_batcher *batcher)
+// ---- refusals ----
+
+static void batcher_refuse_with(struct sk_batcher *batcher, struct sk_order *order,
+                                const struct sk_purchase_result *result)
 {
-    bool asked = false;
-    batcher->turn_ns = 0;
-    for (unsigned i = 0; batcher->listed > 0 && i <= sk_nodes_most(batcher->sale->nodes); i++)
-        asked = batcher_flush_node(batcher, i) || asked;
-    return asked;
+    sk_sale_report_with(batcher->sale, order, result);
+    sk_order_give(batcher->sale->orders, order);
 }
 
-// A voucher whose slot has another node since it was listed is sent to that one.
-static bool batcher_flush_node(struct sk_batcher *batcher, unsigned number)
+static void batcher_refuse(struct sk_batcher *batcher, struct sk_order *order, enum sk_purchase_code code,
+                           const char *order_id, uint64_t retry_after_ms)
 {
-    struct sk_voucher *voucher = batcher->first[number];
-    if (voucher == NULL || sk_redis_busy(sk_nodes_orders_of(batcher->sale->nodes, number)) ||
-        !batcher_may_ask(batcher, voucher))
-        return false;
-    bool asked = false;
-    batcher->first[number] = NULL;
-    while (voucher != NULL) {
-        struct sk_voucher *next = voucher->asking.next;
-        voucher->asking.listed = false;
-        SK_ASSERT(batcher->listed > 0);
-        batcher->listed--;
-        if (batcher_is_held(batcher, voucher)) {
-            batcher_enqueue(batcher, voucher);
-        } else {
-            asked = true;
-            while (voucher->asking.orders.count > 0)
-                batcher_ask(batcher, voucher);
+    sk_sale_report(batcher->sale, order, code, order_id, retry_after_ms);
+    sk_order_give(batcher->sale->orders, order);
+}
+
+static void batcher_refuse_all(struct sk_batcher *batcher, struct sk_order_list *orders, enum sk_purchase_code code)
+{
+    while (orders->head != NULL)
+        batcher_refuse(batcher, orders->head, code, NULL, 0);
+}
+
+// ---- the reply ----
+
+static void batcher_end_call(struct batcher_call *call)
+{
+    SK_ASSERT(call->orders.count == 0); // each has its answer, or waits again
+    sk_entry_forget(call->entry);
+    sk_voucher_unpin(call->voucher);
+    free(call);
+}
+
+static void batcher_doubt(struct batcher_call *call, enum sk_doubt doubt)
+{
+    const struct sk_sale *sale = call->batcher->sale;
+    sale->suspect(sale->recovery, call->voucher, doubt);
+    batcher_refuse_all(call->batcher, &call->orders, SK_PURCHASE_LOADING);
+}
+
+static void batcher_return(struct batcher_call *call, struct sk_order *order)
+{
+    struct sk_batcher *batcher = call->batcher;
+    if (++order->rounds == ROUNDS)
+        batcher_refuse(batcher, order, SK_PURCHASE_LOADING, NULL, 0);
+    else
+        sk_order_move(batcher->sale->orders, order, SK_ORDER_ASKING, &call->voucher->asking.orders);
+}
+
+static void batcher_send_again(struct batcher_call *call)
+{
+    while (call->orders.head != NULL)
+        batcher_return(call, call->orders.head);
+    if (call->voucher->asking.orders.count > 0)
+        batcher_enqueue(call->batcher, call->voucher);
+}
+
+static void batcher_hold(struct batcher_call *call, int32_t offer)
+{
+    const struct sk_sale *sale = call->batcher->sale;
+    struct sk_voucher *voucher = call->voucher;
+    if (voucher->asking.orders.count == 0)
+        return;
+    batcher_enqueue(call->batcher, voucher);
+    voucher->asking.held_until_ms = uv_now(sale->loop) + HOLD_MS;
+    sale->offers_differ(sale->recovery, voucher, offer); // it may release the voucher at once
+}
+
+// The answer shows the order's present state in PostgreSQL: it may still be pending, or have ended.
+static void batcher_repeat(struct sk_batcher *batcher, struct sk_order *order, enum sk_grant_result granted,
+                           const char *first_id)
+{
+    struct sk_purchase_result result = {.code = SK_PURCHASE_ALREADY_ORDERED, .order_id = first_id, .repeats = true};
+    if (first_id == NULL)
+        result = (struct sk_purchase_result){.code = SK_PURCHASE_UNAVAILABLE};
+    else if (granted == SK_GRANT_KEY_REUSED)
+        result = (struct sk_purchase_result){.code = SK_PURCHASE_IDEMPOTENCY_KEY_REUSED};
+    batcher_refuse_with(batcher, order, &result);
+}
+
+// What a result without more comes to. The first four are about the whole voucher.
+static const enum sk_purchase_code refusals[] = {
+    [SK_GRANT_SOLD_OUT] = SK_PURCHASE_SOLD_OUT,
+    [SK_GRANT_ENDED] = SK_PURCHASE_ENDED,
+    [SK_GRANT_PAUSED] = SK_PURCHASE_PAUSED,
+    [SK_GRANT_NOT_STARTED] = SK_PURCHASE_NOT_STARTED,
+    [SK_GRANT_TOO_MANY] = SK_PURCHASE_TOO_MANY_ORDERS,
+    [SK_GRANT_FULL] = SK_PURCHASE_OVERLOADED,
+    [SK_GRANT_HELD] = SK_PURCHASE_LOADING,
+};
+
+static void batcher_remember(const struct batcher_call *call, const struct sk_grant *grant)
+{
+    static const char of_all[] = {SK_GRANT_SOLD_OUT, SK_GRANT_ENDED, SK_GRANT_PAUSED, SK_GRANT_NOT_STARTED, '\0'};
+    struct sk_refusal refusal = {
+        .asked_at_ms = call->asked_at_ms, .begin_at_ms = call->asked_at_ms, .epoch = grant->epoch};
+    const char *found = of_all;
+    while (*found != '\0' && strchr(grant->results, *found) == NULL)
+        found++;
+    if (*found == '\0' || !sk_trust_is_version(grant->last))
+        return;
+    refusal.code = refusals[(unsigned char)*found];
+    if (refusal.code == SK_PURCHASE_NOT_STARTED) {
+        if (grant->begin_ms <= grant->now_ms)
+            return;
+        refusal.begin_at_ms += (uint64_t)(grant->begin_ms - grant->now_ms);
+    }
+    memcpy(refusal.version, grant->last, strlen(grant->last) + 1);
+    sk_admit_remember(call->batcher->sale, call->voucher, &refusal);
+}
+
+static void batcher_answer_each(struct batcher_call *call, struct sk_grant *grant)
+{
+    struct sk_batcher *batcher = call->batcher;
+    struct sk_entry *entry = sk_grant_take_entry(grant, &call->entry);
+    uint64_t begin_in_ms = grant->begin_ms > grant->now_ms ? (uint64_t)(grant->begin_ms - grant->now_ms) : 0;
+    struct sk_order *order;
+    for (size_t i = 0; (order = call->orders.head) != NULL; i++) {
+        enum sk_grant_result result = (enum sk_grant_result)grant->results[i];
+        switch (result) {
+        case SK_GRANT_PLACED:
+            order->epoch = grant->epoch;
+            order->granted_ns = call->answered_ns;
+            SK_PROBE3(granted, order->handle, order->id, call->voucher->id);
+            sk_metrics_add(batcher->sale->metrics, SK_METRIC_ORDERS_GRANTED, 1);
+            sk_sale_report(batcher->sale, order, SK_PURCHASE_ACCEPTED, order->id, 0);
+            sk_writer_add(entry, order);
+            break;
+        case SK_GRANT_ALREADY:
+            batcher_refuse(batcher, order, SK_PURCHASE_ALREADY_ORDERED, sk_grant_next_existing(grant), 0);
+            break;
+        case SK_GRANT_REPEATED:
+        case SK_GRANT_REPEATED_ENDED:
+        case SK_GRANT_KEY_REUSED:
+            batcher_repeat(batcher, order, result, sk_grant_next_existing(grant));
+            break;
+        case SK_GRANT_TOO_FEW:
+            batcher_refuse_with(
+                batcher, order,
+                &(struct sk_purchase_result){.code = SK_PURCHASE_NOT_ENOUGH, .left = sk_grant_next_left(grant)});
+            break;
+        case SK_GRANT_TOO_MANY:
+        case SK_GRANT_PAUSED:
+        case SK_GRANT_SOLD_OUT:
+        case SK_GRANT_ENDED:
+        case SK_GRANT_FULL:
+        case SK_GRANT_HELD:
+            batcher_refuse(batcher, order, refusals[result], NULL, 0);
+            break;
+        case SK_GRANT_NOT_STARTED:
+            batcher_refuse(batcher, order, SK_PURCHASE_NOT_STARTED, NULL, begin_in_ms);
+            break;
+        case SK_GRANT_OTHER_OFFER:
+            batcher_return(call, order);
+            break;
         }
-        sk_voucher_unpin(voucher);
-        voucher = next;
     }
-    return asked;
 }
 
-static bool batcher_is_held(const struct sk_batcher *batcher, const struct sk_voucher *voucher)
+static void batcher_on_reply(void *arg, const struct sk_reply *reply)
 {
-    return voucher->asking.orders.count > 0 && uv_now(batcher->sale->loop) < voucher->asking.held_until_ms;
-}
-
-void sk_batcher_release(struct sk_voucher *voucher)
-{
-    voucher->asking.held_until_ms = 0;
-}
-
-// Waits while the session is being taken. If none can be taken, refuses all orders of this queue, so that nothing is
-// left to send.
-static bool batcher_may_ask(struct sk_batcher *batcher, struct sk_voucher *first)
-{
-    if (sk_session_sells(batcher->sale->session, first->slot))
-        return true;
-    if (sk_session_await(batcher->sale->session))
-        return false;
-    for (struct sk_voucher *voucher = first; voucher != NULL; voucher = voucher->asking.next)
-        batcher_refuse_all(batcher, &voucher->asking.orders, SK_PURCHASE_UNAVAILABLE);
-    return true;
-}
-
-bool sk_batcher_busy(const struct sk_batcher *batcher)
-{
-    return batcher->listed > 0 || uv_now(batcher->sale->loop) < batcher->asked_at_ms + RUSH_MS;
-}
-
-static void batcher_ask(struct sk_batcher *batcher, struct sk_voucher *voucher)
-{
-    struct batcher_call *call = batcher_begin_call(batcher, voucher);
-    if (call == NULL) {
-        batcher_refuse_all(batcher, &voucher->asking.orders, SK_PURCHASE_OVERLOADED);
-        return;
-    }
-    batcher_gather(call);
-    if (call->orders.count == 0) {
-        batcher_end_call(call);
-        return;
-    }
-    SK_PROBE2(asked, voucher->id, call->orders.count);
-    if (sk_grant_ask(batcher->sale, voucher, &call->orders, false, batcher_on_reply, call) != SK_OK) {
+    struct batcher_call *call = arg;
+    struct sk_batcher *batcher = call->batcher;
+    struct sk_voucher *voucher = call->voucher;
+    SK_FAILPOINT("place.answered");
+    if (reply == NULL) {
+        batcher->sale->orphaned(batcher->sale->recovery, voucher); // it may still be carried out
         batcher_refuse_all(batcher, &call->orders, SK_PURCHASE_UNAVAILABLE);
         batcher_end_call(call);
         return;
     }
-    batcher->asked_at_ms = call->asked_at_ms;
-    call->asked_ns = sk_durable_asked(batcher->sale, &call->orders);
+    call->answered_ns =
+        sk_durable_answered(batcher->sale, SK_DISTRIBUTION_LEG_REDIS, call->orders.count, call->asked_ns);
+    struct sk_grant grant = sk_grant_read(reply, call->orders.count);
+    switch (grant.status) {
+    case SK_GRANT_OK:
+    case SK_GRANT_OTHER:
+        if (call->entry->run_number == sk_sale_run_number(batcher->sale, voucher)) { // else it has moved since
+            sk_grant_remember(&grant, voucher);
+            batcher_remember(call, &grant);
+        }
+        batcher_answer_each(call, &grant);
+        if (grant.status == SK_GRANT_OTHER)
+            batcher_hold(call, (int32_t)grant.offer);
+        break;
+    case SK_GRANT_MISSING:
+    case SK_GRANT_LOADING: // its rebuild may have died
+        batcher_doubt(call, SK_DOUBT_CLOSED);
+        break;
+    case SK_GRANT_UNSURE:
+        batcher_doubt(call, SK_DOUBT_BEHIND);
+        break;
+    case SK_GRANT_DAMAGED:
+        batcher_doubt(call, SK_DOUBT_DAMAGED);
+        break;
+    case SK_GRANT_MOVED:
+        batcher_send_again(call);
+        break;
+    case SK_GRANT_UNSTABLE:
+        batcher_refuse_all(batcher, &call->orders, SK_PURCHASE_UNAVAILABLE);
+        break;
+    case SK_GRANT_MALFORMED: {
+        const char *error = sk_reply_error(reply);
+        sk_log_repeat(SK_LOG_WARN, "Redis refused place_orders", "reason", error == NULL ? "malformed reply" : error);
+        batcher_refuse_all(batcher, &call->orders, SK_PURCHASE_UNAVAILABLE);
+        break;
+    }
+    }
+    batcher_end_call(call);
 }
+
+// ---- gathering, and asking ----
 
 // NULL: out of memory. After the reply nothing is allocated any more: what Redis has granted would have no place.
 static struct batcher_call *batcher_begin_call(struct sk_batcher *batcher, struct sk_voucher *voucher)
@@ -233,208 +301,117 @@ static void batcher_gather(struct batcher_call *call)
     }
 }
 
-// ---- the reply ----
-
-static void batcher_on_reply(void *arg, const struct sk_reply *reply)
+static void batcher_ask(struct sk_batcher *batcher, struct sk_voucher *voucher)
 {
-    struct batcher_call *call = arg;
-    struct sk_batcher *batcher = call->batcher;
-    struct sk_voucher *voucher = call->voucher;
-    SK_FAILPOINT("place.answered");
-    if (reply == NULL) {
-        batcher->sale->orphaned(batcher->sale->recovery, voucher); // it may still be carried out
+    struct batcher_call *call = batcher_begin_call(batcher, voucher);
+    if (call == NULL) {
+        batcher_refuse_all(batcher, &voucher->asking.orders, SK_PURCHASE_OVERLOADED);
+        return;
+    }
+    batcher_gather(call);
+    if (call->orders.count == 0) {
+        batcher_end_call(call);
+        return;
+    }
+    SK_PROBE2(asked, voucher->id, call->orders.count);
+    if (sk_grant_ask(batcher->sale, voucher, &call->orders, false, batcher_on_reply, call) != SK_OK) {
         batcher_refuse_all(batcher, &call->orders, SK_PURCHASE_UNAVAILABLE);
         batcher_end_call(call);
         return;
     }
-    call->answered_ns = sk_durable_answered(batcher->sale, call->orders.count, call->asked_ns);
-    struct sk_grant grant = sk_grant_read(reply, call->orders.count);
-    switch (grant.status) {
-    case SK_GRANT_OK:
-    case SK_GRANT_OTHER:
-        if (call->entry->run_number == sk_sale_run_number(batcher->sale, voucher)) { // else it has moved since
-            sk_grant_remember(&grant, voucher);
-            batcher_remember(call, &grant);
+    batcher->asked_at_ms = call->asked_at_ms;
+    call->asked_ns = sk_durable_asked(batcher->sale, &call->orders);
+}
+
+// Waits while the session is being taken. If none can be taken, refuses all orders of this queue, so that nothing is
+// left to send.
+static bool batcher_may_ask(struct sk_batcher *batcher, struct sk_voucher *first)
+{
+    if (sk_session_sells(batcher->sale->session, first->slot))
+        return true;
+    if (sk_session_await(batcher->sale->session))
+        return false;
+    for (struct sk_voucher *voucher = first; voucher != NULL; voucher = voucher->asking.next)
+        batcher_refuse_all(batcher, &voucher->asking.orders, SK_PURCHASE_UNAVAILABLE);
+    return true;
+}
+
+// A voucher whose slot has another node since it was listed is sent to that one.
+static bool batcher_flush_node(struct sk_batcher *batcher, unsigned number)
+{
+    struct sk_voucher *voucher = batcher->first[number];
+    if (voucher == NULL || sk_redis_busy(sk_nodes_orders_of(batcher->sale->nodes, number)) ||
+        !batcher_may_ask(batcher, voucher))
+        return false;
+    bool asked = false;
+    batcher->first[number] = NULL;
+    while (voucher != NULL) {
+        struct sk_voucher *next = voucher->asking.next;
+        voucher->asking.listed = false;
+        SK_ASSERT(batcher->listed > 0);
+        batcher->listed--;
+        if (voucher->asking.orders.count > 0 && uv_now(batcher->sale->loop) < voucher->asking.held_until_ms) {
+            batcher_enqueue(batcher, voucher);
+        } else {
+            asked = true;
+            while (voucher->asking.orders.count > 0)
+                batcher_ask(batcher, voucher);
         }
-        batcher_answer_each(batcher, call, &grant);
-        if (grant.status == SK_GRANT_OTHER)
-            batcher_hold(call, (int32_t)grant.offer);
-        break;
-    case SK_GRANT_MISSING:
-    case SK_GRANT_LOADING: // its rebuild may have died
-        batcher_doubt(call, SK_DOUBT_CLOSED);
-        break;
-    case SK_GRANT_UNSURE:
-        batcher_doubt(call, SK_DOUBT_BEHIND);
-        break;
-    case SK_GRANT_DAMAGED:
-        batcher_doubt(call, SK_DOUBT_DAMAGED);
-        break;
-    case SK_GRANT_MOVED:
-        batcher_send_again(call);
-        break;
-    case SK_GRANT_UNSTABLE:
-        batcher_refuse_all(batcher, &call->orders, SK_PURCHASE_UNAVAILABLE);
-        break;
-    case SK_GRANT_MALFORMED: {
-        const char *error = sk_reply_error(reply);
-        sk_log_repeat(SK_LOG_WARN, "Redis refused place_orders", "reason", error == NULL ? "malformed reply" : error);
-        batcher_refuse_all(batcher, &call->orders, SK_PURCHASE_UNAVAILABLE);
-        break;
+        sk_voucher_unpin(voucher);
+        voucher = next;
     }
-    }
-    batcher_end_call(call);
+    return asked;
 }
 
-static void batcher_send_again(struct batcher_call *call)
+bool sk_batcher_flush(struct sk_batcher *batcher)
 {
-    while (call->orders.head != NULL)
-        batcher_return(call, call->orders.head);
-    if (call->voucher->asking.orders.count > 0)
-        batcher_enqueue(call->batcher, call->voucher);
+    bool asked = false;
+    batcher->turn_ns = 0;
+    for (unsigned i = 0; batcher->listed > 0 && i <= sk_nodes_most(batcher->sale->nodes); i++)
+        asked = batcher_flush_node(batcher, i) || asked;
+    return asked;
 }
 
-static void batcher_doubt(struct batcher_call *call, enum sk_doubt doubt)
+void sk_batcher_add(struct sk_batcher *batcher, struct sk_voucher *voucher, struct sk_order *order)
 {
-    const struct sk_sale *sale = call->batcher->sale;
-    sale->suspect(sale->recovery, call->voucher, doubt);
-    batcher_refuse_all(call->batcher, &call->orders, SK_PURCHASE_LOADING);
+    if (batcher->turn_ns == 0)
+        batcher->turn_ns = uv_hrtime();
+    order->began_ns = batcher->turn_ns;
+    sk_order_move(batcher->sale->orders, order, SK_ORDER_ASKING, &voucher->asking.orders);
+    batcher_enqueue(batcher, voucher);
 }
 
-static void batcher_end_call(struct batcher_call *call)
+void sk_batcher_release(struct sk_voucher *voucher)
 {
-    SK_ASSERT(call->orders.count == 0); // each has its answer, or waits again
-    sk_entry_forget(call->entry);
-    sk_voucher_unpin(call->voucher);
-    free(call);
+    voucher->asking.held_until_ms = 0;
 }
 
-static void batcher_remember(const struct batcher_call *call, const struct sk_grant *grant)
+bool sk_batcher_busy(const struct sk_batcher *batcher)
 {
-    struct sk_batcher *batcher = call->batcher;
-    struct sk_refusal refusal = {.asked_at_ms = call->asked_at_ms, .begin_at_ms = call->asked_at_ms};
-    if (!sk_trust_is_version(grant->last))
+    return batcher->listed > 0 || uv_now(batcher->sale->loop) < batcher->asked_at_ms + RUSH_MS;
+}
+
+struct sk_batcher *sk_batcher_open(const struct sk_sale *sale)
+{
+    struct sk_batcher *batcher = calloc(1, sizeof *batcher);
+    if (batcher == NULL)
+        return NULL;
+    batcher->sale = sale;
+    return batcher;
+}
+
+void sk_batcher_close(struct sk_batcher *batcher)
+{
+    if (batcher == NULL)
         return;
-    if (strchr(grant->results, SK_GRANT_SOLD_OUT) != NULL)
-        refusal.code = SK_PURCHASE_SOLD_OUT;
-    else if (strchr(grant->results, SK_GRANT_ENDED) != NULL)
-        refusal.code = SK_PURCHASE_ENDED;
-    else if (strchr(grant->results, SK_GRANT_PAUSED) != NULL)
-        refusal.code = SK_PURCHASE_PAUSED;
-    else if (strchr(grant->results, SK_GRANT_NOT_STARTED) != NULL && grant->begin_ms > grant->now_ms)
-        refusal.code = SK_PURCHASE_NOT_STARTED;
-    else
-        return;
-    if (refusal.code == SK_PURCHASE_NOT_STARTED)
-        refusal.begin_at_ms += (uint64_t)(grant->begin_ms - grant->now_ms);
-    refusal.epoch = grant->epoch;
-    memcpy(refusal.version, grant->last, strlen(grant->last) + 1);
-    sk_admit_remember(batcher->sale, call->voucher, &refusal);
-}
-
-static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call *call, struct sk_grant *grant)
-{
-    struct sk_entry *entry = sk_grant_take_entry(grant, &call->entry);
-    uint64_t begin_in_ms = grant->begin_ms > grant->now_ms ? (uint64_t)(grant->begin_ms - grant->now_ms) : 0;
-    struct sk_order *order;
-    for (size_t i = 0; (order = call->orders.head) != NULL; i++) {
-        switch ((enum sk_grant_result)grant->results[i]) {
-        case SK_GRANT_PLACED:
-            order->epoch = grant->epoch;
-            order->granted_ns = call->answered_ns;
-            SK_PROBE3(granted, order->handle, order->id, call->voucher->id);
-            sk_metrics_add(batcher->sale->metrics, SK_METRIC_ORDERS_GRANTED, 1);
-            sk_sale_report(batcher->sale, order, SK_PURCHASE_ACCEPTED, order->id, 0);
-            sk_writer_add(entry, order);
-            break;
-        case SK_GRANT_ALREADY:
-            batcher_refuse(batcher, order, SK_PURCHASE_ALREADY_ORDERED, sk_grant_next_existing(grant), 0);
-            break;
-        case SK_GRANT_REPEATED:
-        case SK_GRANT_REPEATED_ENDED:
-        case SK_GRANT_KEY_REUSED:
-            batcher_repeat(batcher, order, grant->results[i], sk_grant_next_existing(grant));
-            break;
-        case SK_GRANT_TOO_FEW:
-            batcher_refuse_with(
-                batcher, order,
-                &(struct sk_purchase_result){.code = SK_PURCHASE_NOT_ENOUGH, .left = sk_grant_next_left(grant)});
-            break;
-        case SK_GRANT_TOO_MANY:
-            batcher_refuse(batcher, order, SK_PURCHASE_TOO_MANY_ORDERS, NULL, 0);
-            break;
-        case SK_GRANT_PAUSED:
-            batcher_refuse(batcher, order, SK_PURCHASE_PAUSED, NULL, 0);
-            break;
-        case SK_GRANT_SOLD_OUT:
-            batcher_refuse(batcher, order, SK_PURCHASE_SOLD_OUT, NULL, 0);
-            break;
-        case SK_GRANT_NOT_STARTED:
-            batcher_refuse(batcher, order, SK_PURCHASE_NOT_STARTED, NULL, begin_in_ms);
-            break;
-        case SK_GRANT_ENDED:
-            batcher_refuse(batcher, order, SK_PURCHASE_ENDED, NULL, 0);
-            break;
-        case SK_GRANT_FULL:
-            batcher_refuse(batcher, order, SK_PURCHASE_OVERLOADED, NULL, 0);
-            break;
-        case SK_GRANT_HELD:
-            batcher_refuse(batcher, order, SK_PURCHASE_LOADING, NULL, 0);
-            break;
-        case SK_GRANT_OTHER_OFFER:
-            batcher_return(call, order);
-            break;
+    for (unsigned i = 0; i <= SK_NODES_MAX; i++) {
+        while (batcher->first[i] != NULL) {
+            struct sk_voucher *voucher = batcher->first[i];
+            batcher->first[i] = voucher->asking.next;
+            voucher->asking.listed = false;
+            batcher_refuse_all(batcher, &voucher->asking.orders, SK_PURCHASE_UNAVAILABLE);
+            sk_voucher_unpin(voucher);
         }
     }
-}
-
-static void batcher_return(struct batcher_call *call, struct sk_order *order)
-{
-    struct sk_batcher *batcher = call->batcher;
-    if (++order->rounds == ROUNDS)
-        batcher_refuse(batcher, order, SK_PURCHASE_LOADING, NULL, 0);
-    else
-        sk_order_move(batcher->sale->orders, order, SK_ORDER_ASKING, &call->voucher->asking.orders);
-}
-
-static void batcher_hold(struct batcher_call *call, int32_t offer)
-{
-    const struct sk_sale *sale = call->batcher->sale;
-    struct sk_voucher *voucher = call->voucher;
-    if (voucher->asking.orders.count == 0)
-        return;
-    batcher_enqueue(call->batcher, voucher);
-    voucher->asking.held_until_ms = uv_now(sale->loop) + HOLD_MS;
-    sale->offers_differ(sale->recovery, voucher, offer); // it may release the voucher at once
-}
-
-// The answer shows the order's present state in PostgreSQL: it may still be pending, or have ended.
-static void batcher_repeat(struct sk_batcher *batcher, struct sk_order *order, char granted, const char *first_id)
-{
-    struct sk_purchase_result result = {.code = SK_PURCHASE_ALREADY_ORDERED, .order_id = first_id, .repeats = true};
-    if (first_id == NULL)
-        result = (struct sk_purchase_result){.code = SK_PURCHASE_UNAVAILABLE};
-    else if (granted == SK_GRANT_KEY_REUSED)
-        result = (struct sk_purchase_result){.code = SK_PURCHASE_IDEMPOTENCY_KEY_REUSED};
-    batcher_refuse_with(batcher, order, &result);
-}
-
-static void batcher_refuse_with(struct sk_batcher *batcher, struct sk_order *order,
-                                const struct sk_purchase_result *result)
-{
-    sk_sale_report_with(batcher->sale, order, result);
-    sk_order_give(batcher->sale->orders, order);
-}
-
-static void batcher_refuse_all(struct sk_batcher *batcher, struct sk_order_list *orders, enum sk_purchase_code code)
-{
-    while (orders->head != NULL)
-        batcher_refuse(batcher, orders->head, code, NULL, 0);
-}
-
-static void batcher_refuse(struct sk_batcher *batcher, struct sk_order *order, enum sk_purchase_code code,
-                           const char *order_id, uint64_t retry_after_ms)
-{
-    sk_sale_report(batcher->sale, order, code, order_id, retry_after_ms);
-    sk_order_give(batcher->sale->orders, order);
+    free(batcher);
 }

@@ -2,24 +2,17 @@
 // jobs walk an array of all vouchers.
 #include "catalogue.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "hash.h"
-#include "keys.h"
 #include "slot.h"
-#include "status.h"
-#include "voucher.h"
 
 enum { BUCKETS_FIRST = 256 };
 
 struct sk_catalogue {
     size_t maintenance_size;
-    struct sk_voucher **buckets; // by id
-    size_t bucket_count;         // a power of two, no less than the number of vouchers
+    struct sk_voucher **buckets; // by id: `room`, a power of two
     struct sk_voucher **vouchers;
     size_t count, room;
     struct sk_listed *listed; // with room for all
@@ -28,11 +21,6 @@ struct sk_catalogue {
     struct sk_voucher *open; // see struct sk_entries
     struct sk_voucher *slots[SK_SLOTS];
 };
-
-static struct sk_voucher **catalogue_bucket(struct sk_voucher **buckets, size_t count, int64_t id);
-static struct sk_voucher *catalogue_add(struct sk_catalogue *catalogue, const struct sk_catalogue_row *row);
-static enum sk_status catalogue_make_room(struct sk_catalogue *catalogue);
-static void catalogue_remove(struct sk_catalogue *catalogue, struct sk_voucher *voucher);
 
 struct sk_catalogue *sk_catalogue_new(size_t maintenance_size)
 {
@@ -56,14 +44,87 @@ void sk_catalogue_free(struct sk_catalogue *catalogue)
 
 // ---- changes ----
 
-static bool catalogue_row_can_be(const struct sk_catalogue_row *row)
+static struct sk_voucher **catalogue_bucket(struct sk_voucher **buckets, size_t count, int64_t id)
 {
-    return row->voucher_id > 0 && row->tag[0] != '\0' && strlen(row->tag) < SK_TAG_SIZE;
+    return &buckets[sk_hash((const char *)&id, sizeof id) & (count - 1)];
+}
+
+struct sk_voucher *sk_catalogue_find(const struct sk_catalogue *catalogue, int64_t id)
+{
+    if (catalogue->room == 0)
+        return NULL;
+    struct sk_voucher *voucher = *catalogue_bucket(catalogue->buckets, catalogue->room, id);
+    while (voucher != NULL && voucher->id != id)
+        voucher = voucher->next_in_bucket;
+    return voucher;
+}
+
+static enum sk_status catalogue_make_room(struct sk_catalogue *catalogue)
+{
+    if (catalogue->count < catalogue->room)
+        return SK_OK;
+    size_t room = catalogue->room == 0 ? BUCKETS_FIRST : catalogue->room * 2;
+    struct sk_voucher **buckets = calloc(room, sizeof(struct sk_voucher *));
+    struct sk_voucher **vouchers =
+        buckets == NULL ? NULL : realloc((void *)catalogue->vouchers, room * sizeof(struct sk_voucher *));
+    catalogue->vouchers = vouchers == NULL ? catalogue->vouchers : vouchers;
+    struct sk_listed *listed = vouchers == NULL ? NULL : realloc(catalogue->listed, room * sizeof *listed);
+    if (listed == NULL) {
+        free((void *)buckets);
+        return SK_NO_MEM;
+    }
+    catalogue->listed = listed;
+    catalogue->room = room;
+    for (size_t i = 0; i < catalogue->count; i++) {
+        struct sk_voucher *voucher = catalogue->vouchers[i], **bucket = catalogue_bucket(buckets, room, voucher->id);
+        voucher->next_in_bucket = *bucket;
+        *bucket = voucher;
+    }
+    free((void *)catalogue->buckets);
+    catalogue->buckets = buckets;
+    return SK_OK;
+}
+
+static struct sk_voucher *catalogue_add(struct sk_catalogue *catalogue, const struct sk_catalogue_row *row)
+{
+    struct sk_voucher *voucher = NULL;
+    if (catalogue_make_room(catalogue) == SK_OK)
+        voucher = sk_voucher_new(row->voucher_id, row->tag, catalogue->maintenance_size);
+    if (voucher == NULL)
+        return NULL;
+    struct sk_voucher **bucket = catalogue_bucket(catalogue->buckets, catalogue->room, voucher->id);
+    voucher->shard = (uint16_t)row->shard;
+    voucher->next_in_bucket = *bucket;
+    *bucket = voucher;
+    voucher->next_in_slot = catalogue->slots[voucher->slot];
+    catalogue->slots[voucher->slot] = voucher;
+    voucher->at = catalogue->count;
+    catalogue->vouchers[catalogue->count++] = voucher;
+    voucher->entries.open = &catalogue->open;
+    return voucher;
+}
+
+static void catalogue_remove(struct sk_catalogue *catalogue, struct sk_voucher *voucher)
+{
+    struct sk_voucher **link = catalogue_bucket(catalogue->buckets, catalogue->room, voucher->id);
+    while (*link != voucher)
+        link = &(*link)->next_in_bucket;
+    *link = voucher->next_in_bucket;
+    link = &catalogue->slots[voucher->slot];
+    while (*link != voucher)
+        link = &(*link)->next_in_slot;
+    *link = voucher->next_in_slot;
+    struct sk_voucher *last = catalogue->vouchers[--catalogue->count];
+    catalogue->vouchers[voucher->at] = last;
+    last->at = voucher->at;
+    voucher->left = true;
+    sk_voucher_pin(voucher);
+    sk_voucher_unpin(voucher); // frees it, unless it is pinned
 }
 
 enum sk_status sk_catalogue_put(struct sk_catalogue *catalogue, const struct sk_catalogue_row *row)
 {
-    if (!catalogue_row_can_be(row))
+    if (row->voucher_id <= 0 || row->tag[0] == '\0' || strlen(row->tag) >= SK_TAG_SIZE)
         return SK_FAIL;
     struct sk_voucher *voucher = sk_catalogue_find(catalogue, row->voucher_id);
     catalogue->sorted = false;
@@ -91,86 +152,7 @@ enum sk_status sk_catalogue_put(struct sk_catalogue *catalogue, const struct sk_
     return SK_OK;
 }
 
-static struct sk_voucher *catalogue_add(struct sk_catalogue *catalogue, const struct sk_catalogue_row *row)
-{
-    struct sk_voucher *voucher = NULL;
-    if (catalogue_make_room(catalogue) == SK_OK)
-        voucher = sk_voucher_new(row->voucher_id, row->tag, catalogue->maintenance_size);
-    if (voucher == NULL)
-        return NULL;
-    struct sk_voucher **bucket = catalogue_bucket(catalogue->buckets, catalogue->bucket_count, voucher->id);
-    voucher->shard = (uint16_t)row->shard;
-    voucher->next_in_bucket = *bucket;
-    *bucket = voucher;
-    voucher->next_in_slot = catalogue->slots[voucher->slot];
-    catalogue->slots[voucher->slot] = voucher;
-    voucher->at = catalogue->count;
-    catalogue->vouchers[catalogue->count++] = voucher;
-    voucher->entries.open = &catalogue->open;
-    return voucher;
-}
-
-static enum sk_status catalogue_make_room(struct sk_catalogue *catalogue)
-{
-    if (catalogue->count < catalogue->room)
-        return SK_OK;
-    size_t room = catalogue->room == 0 ? BUCKETS_FIRST : catalogue->room * 2;
-    struct sk_voucher **buckets = calloc(room, sizeof(struct sk_voucher *));
-    struct sk_voucher **vouchers =
-        buckets == NULL ? NULL : realloc((void *)catalogue->vouchers, room * sizeof(struct sk_voucher *));
-    catalogue->vouchers = vouchers == NULL ? catalogue->vouchers : vouchers;
-    struct sk_listed *listed = vouchers == NULL ? NULL : realloc(catalogue->listed, room * sizeof *listed);
-    if (listed == NULL) {
-        free((void *)buckets);
-        return SK_NO_MEM;
-    }
-    catalogue->listed = listed;
-    catalogue->room = room;
-    for (size_t i = 0; i < catalogue->count; i++) {
-        struct sk_voucher *voucher = catalogue->vouchers[i], **bucket = catalogue_bucket(buckets, room, voucher->id);
-        voucher->next_in_bucket = *bucket;
-        *bucket = voucher;
-    }
-    free((void *)catalogue->buckets);
-    catalogue->buckets = buckets;
-    catalogue->bucket_count = room;
-    return SK_OK;
-}
-
-static void catalogue_remove(struct sk_catalogue *catalogue, struct sk_voucher *voucher)
-{
-    struct sk_voucher **link = catalogue_bucket(catalogue->buckets, catalogue->bucket_count, voucher->id);
-    while (*link != voucher)
-        link = &(*link)->next_in_bucket;
-    *link = voucher->next_in_bucket;
-    link = &catalogue->slots[voucher->slot];
-    while (*link != voucher)
-        link = &(*link)->next_in_slot;
-    *link = voucher->next_in_slot;
-    struct sk_voucher *last = catalogue->vouchers[--catalogue->count];
-    catalogue->vouchers[voucher->at] = last;
-    last->at = voucher->at;
-    voucher->left = true;
-    sk_voucher_pin(voucher);
-    sk_voucher_unpin(voucher); // frees it, unless it is pinned
-}
-
 // ---- lookup ----
-
-static struct sk_voucher **catalogue_bucket(struct sk_voucher **buckets, size_t count, int64_t id)
-{
-    return &buckets[sk_hash((const char *)&id, sizeof id) & (count - 1)];
-}
-
-struct sk_voucher *sk_catalogue_find(const struct sk_catalogue *catalogue, int64_t id)
-{
-    if (catalogue->bucket_count == 0)
-        return NULL;
-    struct sk_voucher *voucher = *catalogue_bucket(catalogue->buckets, catalogue->bucket_count, id);
-    while (voucher != NULL && voucher->id != id)
-        voucher = voucher->next_in_bucket;
-    return voucher;
-}
 
 struct sk_voucher *sk_catalogue_at_slot(const struct sk_catalogue *catalogue, unsigned slot)
 {

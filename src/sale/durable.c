@@ -19,13 +19,6 @@ uint64_t sk_durable_asked(const struct sk_sale *sale, const struct sk_order_list
     return now_ns;
 }
 
-uint64_t sk_durable_answered(const struct sk_sale *sale, size_t orders, uint64_t asked_ns)
-{
-    uint64_t now_ns = uv_hrtime();
-    sk_metrics_observe(sale->metrics, SK_DISTRIBUTION_LEG_REDIS, now_ns - asked_ns, orders);
-    return now_ns;
-}
-
 uint64_t sk_durable_sent(const struct sk_sale *sale, const struct sk_batch *batch)
 {
     uint64_t now_ns = uv_hrtime();
@@ -42,10 +35,10 @@ uint64_t sk_durable_sent(const struct sk_sale *sale, const struct sk_batch *batc
     return now_ns;
 }
 
-uint64_t sk_durable_written(const struct sk_sale *sale, const struct sk_batch *batch, uint64_t sent_ns)
+uint64_t sk_durable_answered(const struct sk_sale *sale, enum sk_distribution_id leg, size_t orders, uint64_t since_ns)
 {
     uint64_t now_ns = uv_hrtime();
-    sk_metrics_observe(sale->metrics, SK_DISTRIBUTION_LEG_COMMIT, now_ns - sent_ns, batch->n);
+    sk_metrics_observe(sale->metrics, leg, now_ns - since_ns, orders);
     return now_ns;
 }
 

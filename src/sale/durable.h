@@ -13,12 +13,10 @@
 
 // A script call with these orders is about to be sent, or was just sent.
 uint64_t sk_durable_asked(const struct sk_sale *sale, const struct sk_order_list *orders);
-// Its reply is here.
-uint64_t sk_durable_answered(const struct sk_sale *sale, size_t orders, uint64_t asked_ns);
 // A batch is about to be sent. Each order is measured in its first batch only.
 uint64_t sk_durable_sent(const struct sk_sale *sale, const struct sk_batch *batch);
-// Its result is here.
-uint64_t sk_durable_written(const struct sk_sale *sale, const struct sk_batch *batch, uint64_t sent_ns);
+// The reply to what was sent at `since_ns` is here: `leg` is LEG_REDIS or LEG_COMMIT.
+uint64_t sk_durable_answered(const struct sk_sale *sale, enum sk_distribution_id leg, size_t orders, uint64_t since_ns);
 
 // The order was committed at `now_ns`. An order that was read back from a journal or a letter does not count, since its
 // start is not known. Without memory the voucher's histogram misses the order.

@@ -8,11 +8,6 @@
 #include "params.h"
 #include "probe.h"
 
-static enum sk_status entry_correct_and_drop(struct sk_entry *entry, const char *journal_id);
-static void entry_on_ended(void *arg, const struct sk_reply *reply);
-static void entry_list(struct sk_entries *entries, struct sk_voucher *voucher, struct sk_entry *entry);
-static void entry_unlist(struct sk_entries *entries, struct sk_entry *entry);
-
 struct sk_entry *sk_entry_new(const struct sk_sale *sale, struct sk_voucher *voucher, enum sk_entry_kind kind,
                               uint64_t run_number)
 {
@@ -35,8 +30,17 @@ void sk_entry_name(struct sk_entry *entry, int64_t epoch, const char *journal_id
     entry->epoch = epoch;
     entry->newest_epoch = voucher->seen.epoch > epoch ? voucher->seen.epoch : epoch;
     memcpy(entry->journal_id, journal_id, len + 1);
-    if (entry->kind == SK_ENTRY_OWN)
-        entry_list(&voucher->entries, voucher, entry);
+    if (entry->kind != SK_ENTRY_OWN)
+        return;
+    struct sk_entries *entries = &voucher->entries;
+    if (sk_list_is_empty(&entries->own)) {
+        entries->link = entries->open;
+        entries->next = *entries->open;
+        *entries->link = voucher;
+        if (entries->next != NULL)
+            entries->next->entries.link = &entries->next;
+    }
+    sk_list_add_last(&entry->list, &entries->own);
 }
 
 bool sk_entry_is_here(const struct sk_entry *entry)
@@ -54,11 +58,12 @@ static bool entry_is_before(const struct sk_entry *entry, const char *journal_id
 bool sk_entry_holds(const struct sk_sale *sale, const struct sk_voucher *voucher, const struct sk_entry **at,
                     const char *journal_id, int64_t epoch)
 {
-    const struct sk_entry *entry = *at == NULL ? voucher->entries.oldest : *at;
+    const struct sk_list *own = &voucher->entries.own;
+    const struct sk_entry *entry = *at == NULL ? sk_list_first(own) : *at;
     uint64_t run_number = sk_sale_run_number(sale, voucher);
     while (entry != NULL && (entry->run_number != run_number || entry_is_before(entry, journal_id, epoch))) {
         *at = entry;
-        entry = entry->next;
+        entry = sk_list_next(own, &entry->list);
     }
     return entry != NULL && entry->epoch == epoch && strcmp(entry->journal_id, journal_id) == 0;
 }
@@ -135,28 +140,36 @@ void sk_entry_note_over(const struct sk_order *order, unsigned nth, const char *
 
 // ---- the end ----
 
-void sk_entry_end(struct sk_entry *entry)
+void sk_entry_forget(struct sk_entry *entry)
 {
-    const struct sk_sale *sale = entry->sale;
-    SK_ASSERT(entry->open == 0);
-    bool in_journal = entry->kind != SK_ENTRY_LOOSE, here = in_journal && sk_entry_is_here(entry);
-    if (in_journal && !here) // a slot of a cluster may return to the process that has the entry
-        sale->orphaned(sale->recovery, entry->voucher);
-    const char *argv[] = {"XDEL", entry->voucher->keys.journal, entry->journal_id};
-    enum sk_status status;
-    if (entry->correction_count > 0) {
-        status = entry_correct_and_drop(entry, here ? entry->journal_id : "");
-    } else if (here) {
-        status = sk_redis_command(sk_sale_redis(sale, entry->voucher), 3, argv, NULL, entry_on_ended, entry);
-    } else {
-        sk_entry_forget(entry);
+    if (entry == NULL)
         return;
+    struct sk_voucher *voucher = entry->voucher;
+    struct sk_entries *entries = &voucher->entries;
+    if (entry->kind == SK_ENTRY_OWN && entry->journal_id[0] != '\0') {
+        sk_list_remove(&entry->list);
+        if (sk_list_is_empty(&entries->own)) {
+            *entries->link = entries->next;
+            if (entries->next != NULL)
+                entries->next->entries.link = entries->link;
+        }
     }
-    if (status != SK_OK) {
-        sk_log(SK_LOG_WARN, "journal entry left to recovery", "journal_id=%s", entry->journal_id);
+    sk_buf_free(&entry->corrections);
+    free(entry);
+    sk_voucher_unpin(voucher);
+}
+
+static void entry_on_ended(void *arg, const struct sk_reply *reply)
+{
+    struct sk_entry *entry = arg;
+    const struct sk_sale *sale = entry->sale;
+    if (reply == NULL || sk_reply_error(reply) != NULL)
         sale->orphaned(sale->recovery, entry->voucher);
-        sk_entry_forget(entry);
-    }
+    else
+        SK_PROBE3(settled, entry->voucher->id, entry->journal_id, entry->correction_count);
+    if (reply != NULL && sk_reply_error(reply) != NULL)
+        sk_log_repeat(SK_LOG_WARN, "journal entry not dropped; recovery will", "reason", sk_reply_error(reply));
+    sk_entry_forget(entry);
 }
 
 static enum sk_status entry_correct_and_drop(struct sk_entry *entry, const char *journal_id)
@@ -183,66 +196,26 @@ static enum sk_status entry_correct_and_drop(struct sk_entry *entry, const char 
                            entry);
 }
 
-static void entry_on_ended(void *arg, const struct sk_reply *reply)
+void sk_entry_end(struct sk_entry *entry)
 {
-    struct sk_entry *entry = arg;
     const struct sk_sale *sale = entry->sale;
-    if (reply == NULL || sk_reply_error(reply) != NULL)
+    SK_ASSERT(entry->open == 0);
+    bool in_journal = entry->kind != SK_ENTRY_LOOSE, here = in_journal && sk_entry_is_here(entry);
+    if (in_journal && !here) // a slot of a cluster may return to the process that has the entry
         sale->orphaned(sale->recovery, entry->voucher);
-    else
-        SK_PROBE3(settled, entry->voucher->id, entry->journal_id, entry->correction_count);
-    if (reply != NULL && sk_reply_error(reply) != NULL)
-        sk_log_repeat(SK_LOG_WARN, "journal entry not dropped; recovery will", "reason", sk_reply_error(reply));
-    sk_entry_forget(entry);
-}
-
-void sk_entry_forget(struct sk_entry *entry)
-{
-    if (entry == NULL)
+    const char *argv[] = {"XDEL", entry->voucher->keys.journal, entry->journal_id};
+    enum sk_status status;
+    if (entry->correction_count > 0) {
+        status = entry_correct_and_drop(entry, here ? entry->journal_id : "");
+    } else if (here) {
+        status = sk_redis_command(sk_sale_redis(sale, entry->voucher), 3, argv, NULL, entry_on_ended, entry);
+    } else {
+        sk_entry_forget(entry);
         return;
-    struct sk_voucher *voucher = entry->voucher;
-    if (entry->kind == SK_ENTRY_OWN && entry->journal_id[0] != '\0')
-        entry_unlist(&voucher->entries, entry);
-    sk_buf_free(&entry->corrections);
-    free(entry);
-    sk_voucher_unpin(voucher);
-}
-
-// ---- the lists ----
-
-static void entry_list(struct sk_entries *entries, struct sk_voucher *voucher, struct sk_entry *entry)
-{
-    entry->prev = entries->youngest;
-    if (entry->prev != NULL)
-        entry->prev->next = entry;
-    else
-        entries->oldest = entry;
-    entries->youngest = entry;
-    if (entry->prev != NULL)
-        return;
-    entries->previous = NULL;
-    entries->next = *entries->open;
-    if (entries->next != NULL)
-        entries->next->entries.previous = voucher;
-    *entries->open = voucher;
-}
-
-static void entry_unlist(struct sk_entries *entries, struct sk_entry *entry)
-{
-    if (entry->prev != NULL)
-        entry->prev->next = entry->next;
-    else
-        entries->oldest = entry->next;
-    if (entry->next != NULL)
-        entry->next->prev = entry->prev;
-    else
-        entries->youngest = entry->prev;
-    if (entries->oldest != NULL)
-        return;
-    if (entries->previous != NULL)
-        entries->previous->entries.next = entries->next;
-    else
-        *entries->open = entries->next;
-    if (entries->next != NULL)
-        entries->next->entries.previous = entries->previous;
+    }
+    if (status != SK_OK) {
+        sk_log(SK_LOG_WARN, "journal entry left to recovery", "journal_id=%s", entry->journal_id);
+        sale->orphaned(sale->recovery, entry->voucher);
+        sk_entry_forget(entry);
+    }
 }

@@ -13,7 +13,7 @@ enum sk_entry_kind {
 // A reactor holds an own entry from the reply that made it to the reply that dropped it, and replies on one link come
 // in order. So if such a reply shows an entry of this session that is not held here, no reactor holds it.
 struct sk_entry {
-    struct sk_entry *prev, *next; // the voucher's own entries, oldest first; other kinds are not listed
+    struct sk_list list; // must be first: the voucher's own entries; other kinds are not listed
     const struct sk_sale *sale;
     struct sk_voucher *voucher;
     enum sk_entry_kind kind;

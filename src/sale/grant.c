@@ -15,11 +15,17 @@ enum {
     ARGS_MAX = FIXED_ARGS + 2 * SK_JOURNAL_ORDERS_MAX,
 };
 
-static enum sk_grant_status grant_read_error(const char *error);
-static enum sk_grant_status grant_read_status(const char *text);
-static void grant_put_details(const struct sk_order_list *orders, struct sk_buf *details);
-static bool grant_read_more(const struct sk_grant *grant, size_t i, size_t at);
-static bool grant_read_answers(struct sk_grant *grant, size_t n);
+// Adds nothing if all orders have one unit and no key, as nearly always.
+static void grant_put_details(const struct sk_order_list *orders, struct sk_buf *details)
+{
+    const struct sk_order *order = orders->head;
+    char key[SK_JOURNAL_KEY_SIZE];
+    while (order != NULL && order->quantity == 1 && order->key == 0)
+        order = order->next;
+    for (order = order == NULL ? NULL : orders->head; order != NULL; order = order->next)
+        sk_buf_printf(details, "%s%u%s%s", order == orders->head ? "" : ",", (unsigned)order->quantity,
+                      order->key == 0 ? "" : " ", order->key == 0 ? "" : sk_journal_key(order->key, key));
+}
 
 enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_voucher *voucher,
                             const struct sk_order_list *orders, bool again, sk_redis_cb *done, void *arg)
@@ -67,42 +73,17 @@ enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_voucher 
     return status;
 }
 
-// Adds nothing if all orders have one unit and no key, as nearly always.
-static void grant_put_details(const struct sk_order_list *orders, struct sk_buf *details)
+static enum sk_grant_status grant_read_status(const struct sk_reply *reply)
 {
-    const struct sk_order *order = orders->head;
-    char key[SK_JOURNAL_KEY_SIZE];
-    while (order != NULL && order->quantity == 1 && order->key == 0)
-        order = order->next;
-    for (order = order == NULL ? NULL : orders->head; order != NULL; order = order->next)
-        sk_buf_printf(details, "%s%u%s%s", order == orders->head ? "" : ",", (unsigned)order->quantity,
-                      order->key == 0 ? "" : " ", order->key == 0 ? "" : sk_journal_key(order->key, key));
-}
-
-struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n)
-{
-    struct sk_grant grant = {.reply = reply, .next_more = FIRST_MORE};
-    const char *error = sk_reply_error(reply);
-    grant.status =
-        error != NULL ? grant_read_error(error) : grant_read_status(sk_reply_text(sk_reply_at(reply, 0), NULL));
-    if (grant.status <= SK_GRANT_OTHER && !grant_read_answers(&grant, n))
-        grant.status = SK_GRANT_MALFORMED;
-    return grant;
-}
-
-static enum sk_grant_status grant_read_error(const char *error)
-{
+    static const char *const names[] = {"ok", "other", "missing", "loading", "unsure"};
     static const enum sk_grant_status redirected[] = {
         [SK_REDIRECT_NONE] = SK_GRANT_MALFORMED,
         [SK_REDIRECT_MOVED] = SK_GRANT_MOVED,
         [SK_REDIRECT_UNSTABLE] = SK_GRANT_UNSTABLE,
     };
-    return sk_trust_is_damage(error) ? SK_GRANT_DAMAGED : redirected[sk_redirect_of(error)];
-}
-
-static enum sk_grant_status grant_read_status(const char *text)
-{
-    static const char *const names[] = {"ok", "other", "missing", "loading", "unsure"};
+    const char *error = sk_reply_error(reply), *text = sk_reply_text(sk_reply_at(reply, 0), NULL);
+    if (error != NULL)
+        return sk_trust_is_damage(error) ? SK_GRANT_DAMAGED : redirected[sk_redirect_of(error)];
     for (int i = 0; text != NULL && i <= SK_GRANT_UNSURE; i++) {
         if (strcmp(text, names[i]) == 0)
             return (enum sk_grant_status)i;
@@ -115,6 +96,7 @@ static bool grant_read_answers(struct sk_grant *grant, size_t n)
     const struct sk_reply *reply = grant->reply;
     bool other = grant->status == SK_GRANT_OTHER;
     size_t results = 0, more = 0;
+    int64_t left;
     grant->last = sk_reply_text(sk_reply_at(reply, 4), NULL);
     grant->journal_id = sk_reply_text(sk_reply_at(reply, 5), NULL);
     grant->results = sk_reply_text(sk_reply_at(reply, 6), &results);
@@ -131,20 +113,22 @@ static bool grant_read_answers(struct sk_grant *grant, size_t n)
         char result = grant->results[i];
         if (result == '\0' || strchr(other ? "oasnefhumtkdq" : "pasnefhumtkdq", result) == NULL)
             return false;
-        if ((sk_grant_has_existing(result) || result == SK_GRANT_TOO_FEW) &&
-            !grant_read_more(grant, i, FIRST_MORE + more++))
+        if (!sk_grant_has_existing(result) && result != SK_GRANT_TOO_FEW)
+            continue;
+        const struct sk_reply *extra = sk_reply_at(reply, FIRST_MORE + more++);
+        if (result == SK_GRANT_TOO_FEW ? !sk_trust_number(extra, SK_TRUST_MAX, &left)
+                                       : sk_reply_text(extra, NULL) == NULL)
             return false;
     }
     return sk_reply_count(reply) == FIRST_MORE + more;
 }
 
-static bool grant_read_more(const struct sk_grant *grant, size_t i, size_t at)
+struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n)
 {
-    int64_t left;
-    const struct sk_reply *more = sk_reply_at(grant->reply, at);
-    if (grant->results[i] == SK_GRANT_TOO_FEW)
-        return sk_trust_number(more, SK_TRUST_MAX, &left);
-    return sk_reply_text(more, NULL) != NULL;
+    struct sk_grant grant = {.status = grant_read_status(reply), .reply = reply, .next_more = FIRST_MORE};
+    if (grant.status <= SK_GRANT_OTHER && !grant_read_answers(&grant, n))
+        grant.status = SK_GRANT_MALFORMED;
+    return grant;
 }
 
 void sk_grant_remember(const struct sk_grant *grant, struct sk_voucher *voucher)

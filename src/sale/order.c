@@ -22,11 +22,6 @@ struct sk_order_pool {
     struct sk_uuid_gen ids;
 };
 
-static bool order_grow(struct sk_order_pool *pool);
-static void order_enter(struct sk_order_pool *pool, struct sk_order *order, enum sk_order_state state);
-static void order_link(struct sk_order *order, struct sk_order *before, struct sk_order_list *list);
-static void order_unlink(struct sk_order *order);
-
 struct sk_order_pool *sk_order_pool_new(size_t most, size_t shards)
 {
     struct sk_order_pool *pool = calloc(1, sizeof *pool);
@@ -46,6 +41,20 @@ bool sk_order_pool_has_room(const struct sk_order_pool *pool, size_t most, unsig
 {
     size_t left = most > pool->out ? most - pool->out : 0;
     return left > 0 && (pool->shards <= 1 || pool->out_of[shard] < left);
+}
+
+static bool order_grow(struct sk_order_pool *pool)
+{
+    struct slab *slab = calloc(1, sizeof *slab);
+    if (slab == NULL)
+        return false;
+    slab->next = pool->slabs;
+    pool->slabs = slab;
+    for (int i = 0; i < SLAB_ORDERS; i++) {
+        slab->orders[i].next = pool->spare;
+        pool->spare = &slab->orders[i];
+    }
+    return true;
 }
 
 struct sk_order *sk_order_take(struct sk_order_pool *pool, unsigned shard)
@@ -79,59 +88,6 @@ struct sk_order *sk_order_take(struct sk_order_pool *pool, unsigned shard)
 void sk_order_name(struct sk_order_pool *pool, struct sk_order *order, unsigned slot, int64_t epoch)
 {
     sk_order_id_make(&pool->ids, slot, epoch, order->id);
-}
-
-static bool order_grow(struct sk_order_pool *pool)
-{
-    struct slab *slab = calloc(1, sizeof *slab);
-    if (slab == NULL)
-        return false;
-    slab->next = pool->slabs;
-    pool->slabs = slab;
-    for (int i = 0; i < SLAB_ORDERS; i++) {
-        slab->orders[i].next = pool->spare;
-        pool->spare = &slab->orders[i];
-    }
-    return true;
-}
-
-void sk_order_move(struct sk_order_pool *pool, struct sk_order *order, enum sk_order_state state,
-                   struct sk_order_list *to)
-{
-    order_enter(pool, order, state);
-    order_link(order, NULL, to);
-}
-
-void sk_order_move_first(struct sk_order_pool *pool, struct sk_order *order, enum sk_order_state state,
-                         struct sk_order_list *to)
-{
-    order_enter(pool, order, state);
-    order_link(order, to->head, to);
-}
-
-static void order_enter(struct sk_order_pool *pool, struct sk_order *order, enum sk_order_state state)
-{
-#define TO(name) (1U << SK_ORDER_##name)
-    static const unsigned allowed[SK_ORDER_STATES] = {
-        // GRANTED, LOST: orders read back from a journal or a letter
-        [SK_ORDER_NEW] = TO(NEW) | TO(ASKING) | TO(GRANTED) | TO(LOST),
-        [SK_ORDER_ASKING] = TO(ASKED),
-        [SK_ORDER_ASKED] = TO(GRANTED) | TO(ASKING), // ASKING: another offer, or another node
-        [SK_ORDER_GRANTED] = TO(WRITING),
-        [SK_ORDER_DELAYED] = TO(GRANTED),
-        [SK_ORDER_WRITING] = TO(GRANTED) | TO(DELAYED) | TO(SETTING_ASIDE) | TO(LOST),
-        [SK_ORDER_SETTING_ASIDE] = TO(GRANTED),
-        [SK_ORDER_LOST] = TO(REGRANTING) | TO(REFUSING),
-        [SK_ORDER_REGRANTING] = TO(GRANTED) | TO(REFUSING) | TO(LOST),
-        [SK_ORDER_REFUSING] = TO(LOST),
-    };
-#undef TO
-    SK_ASSERT((allowed[order->state] & 1U << state) != 0);
-    order_unlink(order);
-    SK_ASSERT(pool->counts[order->state] > 0);
-    pool->counts[order->state]--;
-    pool->counts[state]++;
-    order->state = state;
 }
 
 static void order_link(struct sk_order *order, struct sk_order *before, struct sk_order_list *list)
@@ -169,6 +125,45 @@ static void order_unlink(struct sk_order *order)
     SK_ASSERT((list->count == 0) == (list->head == NULL) && (list->head == NULL) == (list->tail == NULL));
     order->list = NULL;
     order->prev = order->next = NULL;
+}
+
+static void order_enter(struct sk_order_pool *pool, struct sk_order *order, enum sk_order_state state)
+{
+#define TO(name) (1U << SK_ORDER_##name)
+    static const unsigned allowed[SK_ORDER_STATES] = {
+        // GRANTED, LOST: orders read back from a journal or a letter
+        [SK_ORDER_NEW] = TO(NEW) | TO(ASKING) | TO(GRANTED) | TO(LOST),
+        [SK_ORDER_ASKING] = TO(ASKED),
+        [SK_ORDER_ASKED] = TO(GRANTED) | TO(ASKING), // ASKING: another offer, or another node
+        [SK_ORDER_GRANTED] = TO(WRITING),
+        [SK_ORDER_DELAYED] = TO(GRANTED),
+        [SK_ORDER_WRITING] = TO(GRANTED) | TO(DELAYED) | TO(SETTING_ASIDE) | TO(LOST),
+        [SK_ORDER_SETTING_ASIDE] = TO(GRANTED),
+        [SK_ORDER_LOST] = TO(REGRANTING) | TO(REFUSING),
+        [SK_ORDER_REGRANTING] = TO(GRANTED) | TO(REFUSING) | TO(LOST),
+        [SK_ORDER_REFUSING] = TO(LOST),
+    };
+#undef TO
+    SK_ASSERT((allowed[order->state] & 1U << state) != 0);
+    order_unlink(order);
+    SK_ASSERT(pool->counts[order->state] > 0);
+    pool->counts[order->state]--;
+    pool->counts[state]++;
+    order->state = state;
+}
+
+void sk_order_move(struct sk_order_pool *pool, struct sk_order *order, enum sk_order_state state,
+                   struct sk_order_list *to)
+{
+    order_enter(pool, order, state);
+    order_link(order, NULL, to);
+}
+
+void sk_order_move_first(struct sk_order_pool *pool, struct sk_order *order, enum sk_order_state state,
+                         struct sk_order_list *to)
+{
+    order_enter(pool, order, state);
+    order_link(order, to->head, to);
 }
 
 void sk_order_give(struct sk_order_pool *pool, struct sk_order *order)

@@ -5,9 +5,6 @@
 //                            |         v
 //                            +------ WAITING
 //
-// What others hold is the first of an array with one struct for each shard, so that a shard that is away delays no
-// other. The functions below the interface work on one of them.
-//
 // One statement of a shard is in progress at a time. Calls that become ready meanwhile share the next one, also those
 // of different vouchers: thousands of vouchers may have an order that expires at the same moment, and a commit costs
 // the same for all.
@@ -88,16 +85,7 @@ struct sk_returns {
     struct sk_timer *timer; // owned
 };
 
-static void returns_on_tick(void *arg);
-static void returns_note(struct returns_call *call);
-static void returns_on_noted(void *arg, const struct sk_reply *reply);
-static void returns_make_ready(struct returns_call *call);
 static void returns_write(struct sk_returns *returns);
-static void returns_on_written(void *arg, const struct sk_result *result);
-static void returns_take(struct returns_call *call, const struct sk_rows *rows, size_t first);
-static void returns_put_off(struct returns_call *call, enum sk_result_kind kind, bool with_others);
-static void returns_settle(struct returns_call *call, const struct sk_rows *rows, size_t first);
-static void returns_end(struct returns_call *call, enum sk_return_end end);
 
 static void returns_move(struct returns_call *call, enum returns_state state)
 {
@@ -112,21 +100,6 @@ static void returns_move(struct returns_call *call, enum returns_state state)
 #undef TO
     SK_ASSERT((allowed[call->state] & 1U << state) != 0);
     call->state = state;
-}
-
-struct sk_returns *sk_returns_open(const struct sk_sale *sale, const struct sk_shard *shard,
-                                   void (*recovered)(void *arg, struct sk_voucher *voucher), void *arg)
-{
-    struct sk_returns *returns = calloc(1, sizeof *returns);
-    if (returns == NULL)
-        return NULL;
-    *returns = (struct sk_returns){.sale = sale, .shard = shard, .recovered = recovered, .arg = arg};
-    sk_list_begin(&returns->calls);
-    returns->timer = sk_timer_open(sale->loop, 0, returns_on_tick, returns);
-    if (returns->timer != NULL)
-        return returns;
-    free(returns);
-    return NULL;
 }
 
 // ---- calls ----
@@ -155,130 +128,46 @@ static void returns_remove_call(struct returns_call *call)
     free(call);
 }
 
-static const char *returns_move_name(enum sk_return_move move)
+static void returns_report(struct returns_call *call, size_t i, enum sk_return_end end)
 {
-    static const char *const names[] = {"cancelled", "expired", "refunded", "refunded-kept"};
-    return names[move];
+    sk_return_cb *done = call->items[i].done;
+    call->items[i].done = NULL;
+    if (done != NULL)
+        done(call->items[i].arg, end);
 }
 
-// A call that gathers for the same move, by the same caller; a new one if there is none. NULL: out of memory.
-static struct returns_call *returns_gathering(struct sk_returns *returns, struct sk_voucher *voucher, const char *move,
-                                              const char *by, const char *why)
+static void returns_report_all(struct returns_call *call, enum sk_return_end end, size_t ended)
 {
-    struct returns_call *call = sk_list_first(&returns->calls);
-    while (call != NULL && (call->state != RETURNS_GATHERING || call->voucher != voucher || call->done != NULL ||
-                            call->count == SK_RETURNS_MAX || strcmp(call->move, move) != 0 ||
-                            strcmp(call->by, by) != 0 || strcmp(call->why, why) != 0))
-        call = sk_list_next(&returns->calls, &call->list);
-    return call != NULL ? call : returns_add_call(returns, voucher, move, by, why);
+    sk_returns_cb *done = call->done;
+    for (size_t i = 0; i < call->count; i++)
+        returns_report(call, i, end);
+    call->done = NULL;
+    if (done != NULL)
+        done(call->arg, end, ended);
 }
 
-static void returns_add_item(void *arg, const struct sk_journal_order *order)
+// Ends a call whose entry has ended, or is left to others.
+static void returns_end(struct returns_call *call, enum sk_return_end end)
 {
-    struct returns_call *call = arg;
-    memcpy(call->items[call->count++].id, order->id, SK_UUID_SIZE);
+    struct sk_returns *returns = call->returns;
+    struct sk_voucher *voucher = call->voucher;
+    bool recovered = call->recovered;
+    returns_report_all(call, end, 0);
+    sk_entry_forget(call->entry);
+    sk_voucher_pin(voucher);
+    returns_remove_call(call);
+    if (recovered)
+        returns->recovered(returns->arg, voucher);
+    sk_voucher_unpin(voucher);
 }
 
-enum sk_status sk_return_order(struct sk_returns *returns, struct sk_voucher *voucher, const char *order_id,
-                               enum sk_return_move move, const char *by, const char *why, sk_return_cb *done, void *arg)
+static void returns_make_ready(struct returns_call *call)
 {
-    if (!sk_session_sells(returns->sale->session, voucher->slot))
-        return SK_DOWN;
-    struct returns_call *call =
-        returns_gathering(returns, voucher, returns_move_name(move), by, why == NULL ? "" : why);
-    if (call == NULL)
-        return SK_NO_MEM;
-    struct returns_item *item = &call->items[call->count++];
-    memcpy(item->id, order_id, SK_UUID_SIZE);
-    item->done = done;
-    item->arg = arg;
-    return SK_OK;
-}
-
-enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_voucher *voucher, const char *ids,
-                                enum sk_return_move move, const char *by, sk_returns_cb *done, void *arg)
-{
-    int count = sk_journal_parse_returns(ids, strlen(ids), NULL, NULL);
-    SK_ASSERT(count > 0 && count <= SK_RETURNS_MAX);
-    if (!sk_session_sells(returns->sale->session, voucher->slot))
-        return SK_DOWN;
-    struct returns_call *call = returns_add_call(returns, voucher, returns_move_name(move), by, "");
-    if (call == NULL)
-        return SK_NO_MEM;
-    (void)sk_journal_parse_returns(ids, strlen(ids), returns_add_item, call);
-    call->done = done;
-    call->arg = arg;
-    return SK_OK;
-}
-
-bool sk_returns_recover(struct sk_returns *returns, struct sk_voucher *voucher, uint64_t run_number,
-                        const struct sk_journal_entry *found)
-{
-    SK_ASSERT(found->count > 0 && found->count <= SK_RETURNS_MAX);
-    struct returns_call *call = returns_add_call(returns, voucher, found->move, found->by, found->why);
-    if (call == NULL)
-        return false;
-    call->entry = sk_entry_new(returns->sale, voucher, SK_ENTRY_RECOVERED, run_number);
-    if (call->entry == NULL) {
-        returns_remove_call(call);
-        return false;
-    }
-    sk_entry_name(call->entry, found->epoch, found->id);
-    call->recovered = true;
-    (void)sk_journal_parse_returns(found->orders, found->orders_len, returns_add_item, call);
-    returns_make_ready(call);
-    return true;
-}
-
-// ---- starting ----
-
-static bool returns_is_busy(const struct sk_returns *returns, const struct sk_voucher *voucher)
-{
-    const struct returns_call *call = sk_list_first(&returns->calls);
-    while (call != NULL && (call->voucher != voucher || call->state == RETURNS_GATHERING || call->recovered))
-        call = sk_list_next(&returns->calls, &call->list);
-    return call != NULL;
-}
-
-static void returns_on_tick(void *arg)
-{
-    struct sk_returns *returns = arg;
-    uint64_t now = uv_now(returns->sale->loop);
-    for (struct returns_call *call = sk_list_first(&returns->calls), *next; call != NULL; call = next) {
-        next = sk_list_next(&returns->calls, &call->list);
-        if (call->state == RETURNS_WAITING && now >= call->not_before_ms)
-            returns_move(call, RETURNS_READY);
-        else if (call->state == RETURNS_GATHERING && !returns_is_busy(returns, call->voucher))
-            returns_note(call);
-    }
-    returns_write(returns);
-    if (!sk_list_is_empty(&returns->calls))
-        sk_timer_once(returns->timer, TICK_MS);
+    returns_move(call, RETURNS_READY);
+    returns_write(call->returns);
 }
 
 // ---- noting ----
-
-// Uses the link of purchases, so that entries of this reactor are held in the order of their ids.
-static void returns_note(struct returns_call *call)
-{
-    const struct sk_sale *sale = call->returns->sale;
-    const struct sk_voucher_keys *keys = &call->voucher->keys;
-    struct sk_redis *redis = sk_sale_redis(sale, call->voucher);
-    struct sk_buf ids = {0};
-    enum sk_status status = SK_NO_MEM;
-    for (size_t i = 0; i < call->count; i++)
-        sk_buf_printf(&ids, "%s%s", i == 0 ? "" : ",", call->items[i].id);
-    const char *argv[] = {
-        keys->voucher, keys->journal, sk_redis_run(redis), sk_session_id(sale->session), ids.data, call->move,
-        call->by,      call->why};
-    returns_move(call, RETURNS_NOTING);
-    call->entry = sk_entry_new(sale, call->voucher, SK_ENTRY_OWN, sk_redis_run_number(redis));
-    if (!ids.failed && call->entry != NULL && sk_session_sells(sale->session, call->voucher->slot))
-        status = sk_redis_script(redis, SK_SCRIPT_NOTE_RETURN, 2, 8, argv, NULL, returns_on_noted, call);
-    sk_buf_free(&ids);
-    if (status != SK_OK)
-        returns_end(call, SK_RETURN_UNAVAILABLE);
-}
 
 static bool returns_read_doubt(const struct sk_reply *reply, enum sk_doubt *doubt)
 {
@@ -319,12 +208,126 @@ static void returns_on_noted(void *arg, const struct sk_reply *reply)
     returns_end(call, SK_RETURN_UNAVAILABLE);
 }
 
+// Uses the link of purchases, so that entries of this reactor are held in the order of their ids.
+static void returns_note(struct returns_call *call)
+{
+    const struct sk_sale *sale = call->returns->sale;
+    const struct sk_voucher_keys *keys = &call->voucher->keys;
+    struct sk_redis *redis = sk_sale_redis(sale, call->voucher);
+    struct sk_buf ids = {0};
+    enum sk_status status = SK_NO_MEM;
+    for (size_t i = 0; i < call->count; i++)
+        sk_buf_printf(&ids, "%s%s", i == 0 ? "" : ",", call->items[i].id);
+    const char *argv[] = {
+        keys->voucher, keys->journal, sk_redis_run(redis), sk_session_id(sale->session), ids.data, call->move,
+        call->by,      call->why};
+    returns_move(call, RETURNS_NOTING);
+    call->entry = sk_entry_new(sale, call->voucher, SK_ENTRY_OWN, sk_redis_run_number(redis));
+    if (!ids.failed && call->entry != NULL && sk_session_sells(sale->session, call->voucher->slot))
+        status = sk_redis_script(redis, SK_SCRIPT_NOTE_RETURN, 2, 8, argv, NULL, returns_on_noted, call);
+    sk_buf_free(&ids);
+    if (status != SK_OK)
+        returns_end(call, SK_RETURN_UNAVAILABLE);
+}
+
 // ---- writing ----
 
-static void returns_make_ready(struct returns_call *call)
+// Finds where the rows of each call begin. False: the rows do not match the calls.
+static bool returns_find_rows(struct returns_call *const *calls, size_t count, const struct sk_rows *rows,
+                              size_t firsts[TOGETHER_MAX])
 {
-    returns_move(call, RETURNS_READY);
-    returns_write(call->returns);
+    size_t row = 0, most = sk_rows_count(rows);
+    for (size_t i = 0; i < count; i++) {
+        firsts[i] = row;
+        bool is_stale = row < most && sk_rows_text(rows, row, COLUMN_N) == NULL;
+        size_t end = row + (is_stale ? 1 : calls[i]->count);
+        if (end > most)
+            return false;
+        for (; row < end; row++) {
+            if (count > 1 && sk_rows_number(rows, row, COLUMN_BATCH) != (int64_t)i + 1)
+                return false;
+        }
+    }
+    return row == most;
+}
+
+static enum sk_return_end returns_end_of(const char *outcome)
+{
+    if (outcome != NULL && strcmp(outcome, "returned") == 0)
+        return SK_RETURN_DONE;
+    return outcome != NULL && strcmp(outcome, "kept") == 0 ? SK_RETURN_NOT_ALLOWED : SK_RETURN_UNKNOWN_ORDER;
+}
+
+// Settles the call by its rows, from the first on.
+static void returns_settle(struct returns_call *call, const struct sk_rows *rows, size_t first)
+{
+    const struct sk_sale *sale = call->returns->sale;
+    size_t ended = 0;
+    if (sk_rows_text(rows, first, COLUMN_N) == NULL) {
+        // Stale: a rebuild settles the entry, or already has. An entry that no rebuild has met was forged; the next one
+        // ends it.
+        if (call->recovered)
+            sale->suspect(sale->recovery, call->voucher, SK_DOUBT_BEHIND);
+        returns_end(call, SK_RETURN_LOADING);
+        return;
+    }
+    call->entry->ends = true;
+    for (size_t row = first; row < first + call->count; row++) {
+        size_t i = (size_t)sk_rows_number(rows, row, COLUMN_N) - 1;
+        SK_ASSERT(i < call->count);
+        enum sk_return_end end = returns_end_of(sk_rows_text(rows, row, COLUMN_OUTCOME));
+        ended += end == SK_RETURN_DONE;
+        if (end == SK_RETURN_DONE && sk_rows_text(rows, row, COLUMN_UNITS) != NULL) // else another entry corrects Redis
+            sk_entry_note_ended(call->entry, call->items[i].id, sk_rows_text(rows, row, COLUMN_USER),
+                                (unsigned)sk_rows_number(rows, row, COLUMN_UNITS),
+                                (unsigned)sk_rows_number(rows, row, COLUMN_NTH));
+        returns_report(call, i, end);
+    }
+    sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_RETURNED, ended);
+    returns_report_all(call, SK_RETURN_DONE, ended);
+    SK_FAILPOINT("return.settling");
+    sk_entry_end(call->entry);
+    call->entry = NULL;
+    returns_end(call, SK_RETURN_DONE);
+}
+
+// A call that failed with others is retried alone. It is not answered yet, since it need not be the cause.
+static void returns_put_off(struct returns_call *call, enum sk_result_kind kind, bool with_others)
+{
+    bool has_reason = with_others && (kind == SK_RESULT_REFUSED || kind == SK_RESULT_LOCKED);
+    if (kind == SK_RESULT_REFUSED && !with_others)
+        sk_log(SK_LOG_ERROR, "PostgreSQL refuses a return", "voucher=%" PRId64 " journal_id=%s", call->voucher->id,
+               call->entry->journal_id);
+    returns_move(call, RETURNS_WAITING);
+    call->alone = call->alone || has_reason;
+    call->not_before_ms = uv_now(call->returns->sale->loop) + (has_reason ? 0 : RETRY_MS);
+    if (kind != SK_RESULT_LOCKED && !has_reason)
+        returns_report_all(call, SK_RETURN_UNAVAILABLE, 0);
+}
+
+static void returns_on_written(void *arg, const struct sk_result *result)
+{
+    struct sk_returns *returns = arg;
+    struct returns_call *calls[TOGETHER_MAX];
+    size_t firsts[TOGETHER_MAX], count = returns->writing_count;
+    SK_FAILPOINT("return.committed");
+    for (size_t i = 0; i < count; i++)
+        calls[i] = returns->writing[i];
+    returns->writing_count = 0; // a callback may start the next statement
+    bool found = result->rows != NULL && returns_find_rows(calls, count, result->rows, firsts);
+    for (size_t i = 0; i < count; i++) {
+        if (found)
+            returns_settle(calls[i], result->rows, firsts[i]);
+        else
+            returns_put_off(calls[i], result->kind, count > 1);
+    }
+    returns_write(returns);
+}
+
+// Whether the call has this move, by the same caller and for the same reason.
+static bool returns_are_alike(const struct returns_call *call, const char *move, const char *by, const char *why)
+{
+    return strcmp(call->move, move) == 0 && strcmp(call->by, by) == 0 && strcmp(call->why, why) == 0;
 }
 
 // Fills `writing` with the first call that is ready, and those that may go with it. Returns the number of their orders.
@@ -337,8 +340,7 @@ static size_t returns_gather_ready(struct sk_returns *returns)
         if (call->state != RETURNS_READY || returns->writing_count == TOGETHER_MAX)
             continue;
         if (first != NULL && (first->alone || call->alone || orders + call->count > SK_RETURNS_MAX ||
-                              strcmp(call->move, first->move) != 0 || strcmp(call->by, first->by) != 0 ||
-                              strcmp(call->why, first->why) != 0))
+                              !returns_are_alike(call, first->move, first->by, first->why)))
             continue;
         first = first == NULL ? call : first;
         returns->writing[returns->writing_count++] = call;
@@ -376,144 +378,122 @@ static void returns_write(struct sk_returns *returns)
     }
 }
 
-static void returns_report(struct returns_call *call, size_t i, enum sk_return_end end)
+// ---- starting ----
+
+static const char *returns_move_name(enum sk_return_move move)
 {
-    sk_return_cb *done = call->items[i].done;
-    call->items[i].done = NULL;
-    if (done != NULL)
-        done(call->items[i].arg, end);
+    static const char *const names[] = {"cancelled", "expired", "refunded", "refunded-kept"};
+    return names[move];
 }
 
-static void returns_report_all(struct returns_call *call, enum sk_return_end end, size_t ended)
+// A call that gathers for the same move, by the same caller; a new one if there is none. NULL: out of memory.
+static struct returns_call *returns_gathering(struct sk_returns *returns, struct sk_voucher *voucher, const char *move,
+                                              const char *by, const char *why)
 {
-    sk_returns_cb *done = call->done;
-    for (size_t i = 0; i < call->count; i++)
-        returns_report(call, i, end);
-    call->done = NULL;
-    if (done != NULL)
-        done(call->arg, end, ended);
+    struct returns_call *call = sk_list_first(&returns->calls);
+    while (call != NULL && (call->state != RETURNS_GATHERING || call->voucher != voucher || call->done != NULL ||
+                            call->count == SK_RETURNS_MAX || !returns_are_alike(call, move, by, why)))
+        call = sk_list_next(&returns->calls, &call->list);
+    return call != NULL ? call : returns_add_call(returns, voucher, move, by, why);
 }
 
-// Finds where the rows of each call begin. False: the rows do not match the calls.
-static bool returns_find_rows(struct returns_call *const *calls, size_t count, const struct sk_rows *rows,
-                              size_t firsts[TOGETHER_MAX])
+enum sk_status sk_return_order(struct sk_returns *returns, struct sk_voucher *voucher, const char *order_id,
+                               enum sk_return_move move, const char *by, const char *why, sk_return_cb *done, void *arg)
 {
-    size_t row = 0, most = sk_rows_count(rows);
-    for (size_t i = 0; i < count; i++) {
-        firsts[i] = row;
-        bool is_stale = row < most && sk_rows_text(rows, row, COLUMN_N) == NULL;
-        size_t end = row + (is_stale ? 1 : calls[i]->count);
-        if (end > most)
-            return false;
-        for (; row < end; row++) {
-            if (count > 1 && sk_rows_number(rows, row, COLUMN_BATCH) != (int64_t)i + 1)
-                return false;
-        }
+    if (!sk_session_sells(returns->sale->session, voucher->slot))
+        return SK_DOWN;
+    struct returns_call *call =
+        returns_gathering(returns, voucher, returns_move_name(move), by, why == NULL ? "" : why);
+    if (call == NULL)
+        return SK_NO_MEM;
+    struct returns_item *item = &call->items[call->count++];
+    memcpy(item->id, order_id, SK_UUID_SIZE);
+    item->done = done;
+    item->arg = arg;
+    return SK_OK;
+}
+
+static void returns_add_item(void *arg, const struct sk_journal_order *order)
+{
+    struct returns_call *call = arg;
+    memcpy(call->items[call->count++].id, order->id, SK_UUID_SIZE);
+}
+
+enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_voucher *voucher, const char *ids,
+                                enum sk_return_move move, const char *by, sk_returns_cb *done, void *arg)
+{
+    int count = sk_journal_parse_returns(ids, strlen(ids), NULL, NULL);
+    SK_ASSERT(count > 0 && count <= SK_RETURNS_MAX);
+    if (!sk_session_sells(returns->sale->session, voucher->slot))
+        return SK_DOWN;
+    struct returns_call *call = returns_add_call(returns, voucher, returns_move_name(move), by, "");
+    if (call == NULL)
+        return SK_NO_MEM;
+    (void)sk_journal_parse_returns(ids, strlen(ids), returns_add_item, call);
+    call->done = done;
+    call->arg = arg;
+    return SK_OK;
+}
+
+bool sk_returns_recover(struct sk_returns *returns, struct sk_voucher *voucher, uint64_t run_number,
+                        const struct sk_journal_entry *found)
+{
+    SK_ASSERT(found->count > 0 && found->count <= SK_RETURNS_MAX);
+    struct returns_call *call = returns_add_call(returns, voucher, found->move, found->by, found->why);
+    if (call == NULL)
+        return false;
+    call->entry = sk_entry_new(returns->sale, voucher, SK_ENTRY_RECOVERED, run_number);
+    if (call->entry == NULL) {
+        returns_remove_call(call);
+        return false;
     }
-    return row == most;
+    sk_entry_name(call->entry, found->epoch, found->id);
+    call->recovered = true;
+    (void)sk_journal_parse_returns(found->orders, found->orders_len, returns_add_item, call);
+    returns_make_ready(call);
+    return true;
 }
 
-static void returns_on_written(void *arg, const struct sk_result *result)
+static bool returns_is_busy(const struct sk_returns *returns, const struct sk_voucher *voucher)
+{
+    const struct returns_call *call = sk_list_first(&returns->calls);
+    while (call != NULL && (call->voucher != voucher || call->state == RETURNS_GATHERING || call->recovered))
+        call = sk_list_next(&returns->calls, &call->list);
+    return call != NULL;
+}
+
+static void returns_on_tick(void *arg)
 {
     struct sk_returns *returns = arg;
-    struct returns_call *calls[TOGETHER_MAX];
-    size_t firsts[TOGETHER_MAX], count = returns->writing_count;
-    SK_FAILPOINT("return.committed");
-    for (size_t i = 0; i < count; i++)
-        calls[i] = returns->writing[i];
-    returns->writing_count = 0; // a callback may start the next statement
-    bool found = result->rows != NULL && returns_find_rows(calls, count, result->rows, firsts);
-    for (size_t i = 0; i < count; i++) {
-        if (found)
-            returns_take(calls[i], result->rows, firsts[i]);
-        else
-            returns_put_off(calls[i], result->kind, count > 1);
+    uint64_t now = uv_now(returns->sale->loop);
+    for (struct returns_call *call = sk_list_first(&returns->calls), *next; call != NULL; call = next) {
+        next = sk_list_next(&returns->calls, &call->list);
+        if (call->state == RETURNS_WAITING && now >= call->not_before_ms)
+            returns_move(call, RETURNS_READY);
+        else if (call->state == RETURNS_GATHERING && !returns_is_busy(returns, call->voucher))
+            returns_note(call);
     }
     returns_write(returns);
+    if (!sk_list_is_empty(&returns->calls))
+        sk_timer_once(returns->timer, TICK_MS);
 }
 
-static void returns_take(struct returns_call *call, const struct sk_rows *rows, size_t first)
+struct sk_returns *sk_returns_open(const struct sk_sale *sale, const struct sk_shard *shard,
+                                   void (*recovered)(void *arg, struct sk_voucher *voucher), void *arg)
 {
-    const struct sk_sale *sale = call->returns->sale;
-    if (sk_rows_text(rows, first, COLUMN_N) != NULL) {
-        returns_settle(call, rows, first);
-        return;
-    }
-    // Stale: a rebuild settles the entry, or already has. An entry that no rebuild has met was forged; the next one
-    // ends it.
-    if (call->recovered)
-        sale->suspect(sale->recovery, call->voucher, SK_DOUBT_BEHIND);
-    returns_end(call, SK_RETURN_LOADING);
-}
-
-// A call that failed with others is retried alone. It is not answered yet, since it need not be the cause.
-static void returns_put_off(struct returns_call *call, enum sk_result_kind kind, bool with_others)
-{
-    bool has_reason = with_others && (kind == SK_RESULT_REFUSED || kind == SK_RESULT_LOCKED);
-    if (kind == SK_RESULT_REFUSED && !with_others)
-        sk_log(SK_LOG_ERROR, "PostgreSQL refuses a return", "voucher=%" PRId64 " journal_id=%s", call->voucher->id,
-               call->entry->journal_id);
-    returns_move(call, RETURNS_WAITING);
-    call->alone = call->alone || has_reason;
-    call->not_before_ms = uv_now(call->returns->sale->loop) + (has_reason ? 0 : RETRY_MS);
-    if (kind != SK_RESULT_LOCKED && !has_reason)
-        returns_report_all(call, SK_RETURN_UNAVAILABLE, 0);
-}
-
-static enum sk_return_end returns_end_of(const char *outcome)
-{
-    if (outcome != NULL && strcmp(outcome, "returned") == 0)
-        return SK_RETURN_DONE;
-    return outcome != NULL && strcmp(outcome, "kept") == 0 ? SK_RETURN_NOT_ALLOWED : SK_RETURN_UNKNOWN_ORDER;
-}
-
-static void returns_settle(struct returns_call *call, const struct sk_rows *rows, size_t first)
-{
-    size_t ended = 0;
-    call->entry->ends = true;
-    for (size_t row = first; row < first + call->count; row++) {
-        size_t i = (size_t)sk_rows_number(rows, row, COLUMN_N) - 1;
-        SK_ASSERT(i < call->count);
-        enum sk_return_end end = returns_end_of(sk_rows_text(rows, row, COLUMN_OUTCOME));
-        if (end == SK_RETURN_DONE && sk_rows_text(rows, row, COLUMN_UNITS) == NULL) {
-            ended++; // another entry corrects Redis
-        } else if (end == SK_RETURN_DONE) {
-            sk_entry_note_ended(call->entry, call->items[i].id, sk_rows_text(rows, row, COLUMN_USER),
-                                (unsigned)sk_rows_number(rows, row, COLUMN_UNITS),
-                                (unsigned)sk_rows_number(rows, row, COLUMN_NTH));
-            ended++;
-        }
-        returns_report(call, i, end);
-    }
-    sk_metrics_add(call->returns->sale->metrics, SK_METRIC_ORDERS_RETURNED, ended);
-    returns_report_all(call, SK_RETURN_DONE, ended);
-    SK_FAILPOINT("return.settling");
-    sk_entry_end(call->entry);
-    call->entry = NULL;
-    returns_end(call, SK_RETURN_DONE);
+    struct sk_returns *returns = calloc(1, sizeof *returns);
+    if (returns == NULL)
+        return NULL;
+    *returns = (struct sk_returns){.sale = sale, .shard = shard, .recovered = recovered, .arg = arg};
+    sk_list_begin(&returns->calls);
+    returns->timer = sk_timer_open(sale->loop, 0, returns_on_tick, returns);
+    if (returns->timer != NULL)
+        return returns;
+    free(returns);
+    return NULL;
 }
 
 // ---- the end ----
-
-// Ends a call whose entry has ended, or is left to others.
-static void returns_end(struct returns_call *call, enum sk_return_end end)
-{
-    struct sk_returns *returns = call->returns;
-    struct sk_voucher *voucher = call->voucher;
-    bool recovered = call->recovered;
-    returns_report_all(call, end, 0);
-    sk_entry_forget(call->entry);
-    sk_voucher_pin(voucher);
-    returns_remove_call(call);
-    if (recovered)
-        returns->recovered(returns->arg, voucher);
-    sk_voucher_unpin(voucher);
-}
-
-bool sk_returns_idle(const struct sk_returns *returns)
-{
-    return sk_returns_count(returns) == 0;
-}
 
 size_t sk_returns_count(const struct sk_returns *returns)
 {

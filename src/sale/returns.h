@@ -60,8 +60,7 @@ enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_voucher *v
 bool sk_returns_recover(struct sk_returns *returns, struct sk_voucher *voucher, uint64_t run_number,
                         const struct sk_journal_entry *found);
 
-// Whether nothing is in progress, and how many orders are: all in the journal, or about to be.
-bool sk_returns_idle(const struct sk_returns *returns);
+// How many orders are in progress: all in the journal, or about to be.
 size_t sk_returns_count(const struct sk_returns *returns);
 
 #endif

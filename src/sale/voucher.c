@@ -41,6 +41,7 @@ struct sk_voucher *sk_voucher_new(int64_t id, const char *tag, size_t maintenanc
     }
     voucher->id = id;
     voucher->maintenance = maintenance;
+    sk_list_begin(&voucher->entries.own);
     (void)snprintf(voucher->tag, sizeof voucher->tag, "%s", tag);
     voucher->slot = sk_slot(tag, strlen(tag));
     sk_keys_of_voucher(voucher->tag, &voucher->keys);
@@ -50,7 +51,7 @@ struct sk_voucher *sk_voucher_new(int64_t id, const char *tag, size_t maintenanc
 void sk_voucher_free(struct sk_voucher *voucher)
 {
     SK_ASSERT(voucher->pins == 0);
-    SK_ASSERT(!voucher->asking.listed && voucher->entries.oldest == NULL); // these have a pin
+    SK_ASSERT(!voucher->asking.listed && sk_list_is_empty(&voucher->entries.own)); // these have a pin
     sk_filter_free(voucher->refusals.filter);
     sk_histogram_close(voucher->durable);
     free(voucher->document);

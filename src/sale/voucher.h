@@ -10,6 +10,7 @@
 #include "backoff.h"
 #include "journal.h"
 #include "keys.h"
+#include "list.h"
 #include "order.h"
 #include "purchase_result.h"
 #include "status.h"
@@ -76,9 +77,10 @@ struct sk_granted {
 // The journal entries of this reactor's own calls, by journal id, and the list of all vouchers that have some. Touched
 // by entry.c alone.
 struct sk_entries {
-    struct sk_entry *oldest, *youngest;
+    struct sk_list own;       // oldest first
     struct sk_voucher **open; // the list's head, in the catalogue
-    struct sk_voucher *previous, *next;
+    struct sk_voucher *next;
+    struct sk_voucher **link; // the pointer to this one in that list
 };
 
 struct sk_histogram;

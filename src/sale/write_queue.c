@@ -2,12 +2,8 @@
 #include "write_queue.h"
 
 #include <inttypes.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "log.h"
-#include "voucher.h"
 
 enum { LOCKED_MS = 200, FAILED_MS = 20, MOST_MS = 2000, REFUSALS_MAX = 12 };
 

@@ -1,6 +1,4 @@
 // Each shard has one batch (batch.h) at a time; orders granted meanwhile gather for the next one. Vouchers take turns.
-// What others hold is the first of an array with one struct for each shard. The functions below the interface work on
-// one of them.
 //
 // Orders that no request waits for (Prefer: respond-async, and recovered ones) are low priority (`low_priority`).
 // During a rush they are written only now and then, so that the rush has the machine to itself; the more there are, the
@@ -52,71 +50,13 @@ struct sk_writer {
     struct sk_timer *tick;
 };
 
-static void writer_on_tick(void *arg);
-static void writer_wake_delayed(struct sk_writer *writer);
-static void writer_enqueue(struct sk_writer *writer, struct sk_order *order);
 static void writer_pump(struct sk_writer *writer);
-static bool writer_may_rest(const struct sk_writer *writer);
-static void writer_collect(struct sk_writer *writer, struct sk_voucher *voucher);
-static void writer_on_written(void *arg, const struct sk_result *result);
-static void writer_settle_row(struct sk_writer *writer, const struct sk_rows *rows, size_t row);
-static void writer_end_batch(struct sk_writer *writer);
-static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum sk_settlement settlement,
-                          const struct sk_settlement_more *more);
-static void writer_leave_entry(struct sk_entry *entry);
-static void writer_put_back(struct sk_writer *writer, enum sk_result_kind kind);
-static void writer_on_refused(struct sk_writer *writer);
-static void writer_on_single_refused(struct sk_writer *writer, struct sk_order *order);
-static void writer_set_aside(struct sk_writer *writer, struct sk_order *order);
-static void writer_on_set_aside(void *arg, bool kept);
-static void writer_count_list(const struct sk_order_list *list, struct sk_left *left);
 
-struct sk_writer *sk_writer_open(const struct sk_sale *sale, const struct sk_shard *shard,
-                                 const struct sk_writer_events *events)
-{
-    struct sk_writer *writer = calloc(1, sizeof *writer);
-    if (writer == NULL)
-        return NULL;
-    writer->sale = sale;
-    writer->shard = shard;
-    writer->events = *events;
-    writer->failure = (struct sk_backoff){.first_ms = FAILURE_MS, .most_ms = PAUSE_MOST_MS};
-    writer->refusal = writer->failure;
-    enum sk_status opened = sk_batch_open(&writer->batch, (size_t)sale->options->batch_max);
-    writer->tick = sk_timer_open(sale->loop, TICK_MS, writer_on_tick, writer);
-    if (opened == SK_OK && writer->tick != NULL)
-        return writer;
-    sk_writer_close(writer);
-    return NULL;
-}
-
-static void writer_on_tick(void *arg)
-{
-    struct sk_writer *writer = arg;
-    writer_wake_delayed(writer);
-    writer_pump(writer);
-}
-
-// ---- queues ----
+// ---- orders come and go ----
 
 static struct sk_writer *writer_of(const struct sk_entry *entry)
 {
     return sk_sale_shard(entry->sale, entry->voucher)->writer;
-}
-
-void sk_writer_add(struct sk_entry *entry, struct sk_order *order)
-{
-    struct sk_entry *former = order->entry;
-    order->entry = entry;
-    entry->open++;
-    writer_enqueue(writer_of(entry), order);
-    if (former != NULL)
-        writer_leave_entry(former);
-}
-
-void sk_writer_resume(struct sk_order *order)
-{
-    writer_enqueue(writer_of(order->entry), order);
 }
 
 static void writer_enqueue(struct sk_writer *writer, struct sk_order *order)
@@ -125,217 +65,6 @@ static void writer_enqueue(struct sk_writer *writer, struct sk_order *order)
     writer->awaited += !order->low_priority;
     sk_order_move(writer->sale->orders, order, SK_ORDER_GRANTED, &voucher->granted.orders);
     sk_write_queue_add(&writer->queue, voucher);
-}
-
-static void writer_wake_delayed(struct sk_writer *writer)
-{
-    uint64_t now = uv_now(writer->sale->loop);
-    for (struct sk_order *order = writer->delayed.head, *next; order != NULL; order = next) {
-        next = order->next;
-        if (order->not_before_ms > now)
-            continue;
-        SK_ASSERT(order->low_priority || writer->awaited > 0);
-        writer->awaited -= !order->low_priority;
-        writer_enqueue(writer, order);
-    }
-}
-
-// ---- batches ----
-
-void sk_writer_pump(struct sk_writer *writer, bool rush)
-{
-    writer->rush = rush;
-    writer_pump(writer);
-}
-
-static void writer_pump(struct sk_writer *writer)
-{
-    uint64_t now = uv_now(writer->sale->loop);
-    if (writer->queue.first == NULL || writer->batch.part_count > 0 || now < writer->pause_until_ms ||
-        !sk_pg_ready(writer->shard->orders) || writer_may_rest(writer))
-        return;
-    struct sk_voucher *voucher = sk_write_queue_take(&writer->queue, now, NULL);
-    if (voucher == NULL)
-        return;
-    if (writer->awaited == 0)
-        writer->low_priority_at_ms = now;
-    writer_collect(writer, voucher);
-    SK_FAILPOINT("writer.collected");
-    writer->sent_ns = sk_durable_sent(writer->sale, &writer->batch);
-    if (sk_batch_send(&writer->batch, writer->shard->orders, writer_on_written, writer) != SK_OK)
-        writer_put_back(writer, SK_RESULT_LOST);
-    else
-        SK_FAILPOINT("writer.sent");
-}
-
-// Whether the waiting orders may wait longer: no request waits for them, there is a rush, and low-priority orders were
-// written a moment ago. The moment shrinks as the pool of orders fills up.
-static bool writer_may_rest(const struct sk_writer *writer)
-{
-    const struct sk_sale *sale = writer->sale;
-    size_t most = (size_t)sale->options->orders_max, room = most - sk_order_pool_out(sale->orders);
-    return writer->rush && writer->awaited == 0 &&
-           uv_now(sale->loop) < writer->low_priority_at_ms + LOW_PRIORITY_MS * room / most;
-}
-
-static void writer_collect(struct sk_writer *writer, struct sk_voucher *voucher)
-{
-    struct sk_batch *batch = &writer->batch;
-    uint64_t now = uv_now(writer->sale->loop);
-    bool share = sk_batch_may_share(voucher);
-    struct sk_voucher *taken[SK_BATCH_PARTS_MAX];
-    size_t n = 0;
-    while (voucher != NULL) {
-        taken[n++] = voucher;
-        size_t awaited = sk_batch_add(batch, writer->sale->orders, voucher);
-        SK_ASSERT(writer->awaited >= awaited);
-        writer->awaited -= awaited;
-        voucher =
-            share && sk_batch_has_room(batch) ? sk_write_queue_take(&writer->queue, now, sk_batch_may_share) : NULL;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (taken[i]->granted.orders.head != NULL)
-            sk_write_queue_add(&writer->queue, taken[i]);
-    }
-}
-
-// ---- results ----
-
-static void writer_on_written(void *arg, const struct sk_result *result)
-{
-    const struct sk_rows *rows = result->rows;
-    struct sk_writer *writer = arg;
-    struct sk_batch *batch = &writer->batch;
-    SK_FAILPOINT("writer.committed");
-    if (result->kind == SK_RESULT_REFUSED && batch->part_count == 1) {
-        writer_on_refused(writer);
-        return;
-    }
-    if (rows == NULL || !sk_batch_is_answered(batch, rows)) {
-        writer_put_back(writer, rows == NULL ? result->kind : SK_RESULT_FAILED);
-        writer_pump(writer);
-        return;
-    }
-    sk_backoff_reset(&writer->failure);
-    writer->written_ns = sk_durable_written(writer->sale, batch, writer->sent_ns);
-    for (size_t i = 0; i < batch->part_count; i++) {
-        sk_write_queue_settled(batch->parts[i].voucher);
-        sk_bisect_settled(batch->parts[i].orders.head);
-    }
-    for (size_t row = 0; row < sk_rows_count(rows); row++)
-        writer_settle_row(writer, rows, row);
-    sk_metrics_add(writer->sale->metrics, SK_METRIC_BATCHES_WRITTEN, 1);
-    writer_end_batch(writer);
-    writer_pump(writer);
-}
-
-static void writer_settle_row(struct sk_writer *writer, const struct sk_rows *rows, size_t row)
-{
-    struct sk_batch_part *part = sk_batch_part_of(&writer->batch, rows, row);
-    size_t n;
-    struct sk_settlement_more more;
-    enum sk_settlement settlement = sk_settlement_read(rows, row, &n, &more);
-    if (n == SK_SETTLEMENT_OF_ALL) {
-        while (part->orders.head != NULL)
-            writer_settle(writer, part->orders.head, settlement, &more);
-        return;
-    }
-    SK_ASSERT(n < part->count && writer->batch.rows[part->first + n] != NULL); // each order is answered once
-    struct sk_order *order = writer->batch.rows[part->first + n];
-    writer->batch.rows[part->first + n] = NULL;
-    writer_settle(writer, order, settlement, &more);
-}
-
-static void writer_end_batch(struct sk_writer *writer)
-{
-    for (size_t i = 0; i < writer->batch.part_count; i++)
-        SK_ASSERT(writer->batch.parts[i].orders.count == 0);
-    writer->batch.part_count = writer->batch.n = 0;
-}
-
-static void writer_report_placed(const struct sk_writer *writer, const struct sk_order *order, int64_t created_ms)
-{
-    int64_t within_s = order->entry->voucher->pay_within_s;
-    struct sk_purchase_result result = {.code = SK_PURCHASE_PLACED,
-                                        .order_id = order->id,
-                                        .created_ms = created_ms,
-                                        .expires_ms = within_s > 0 ? created_ms + within_s * 1000 : 0,
-                                        .price = order->price.currency[0] == '\0' ? NULL : &order->price};
-    sk_sale_report_with(writer->sale, order, &result);
-}
-
-// `first_id` NULL: the key was used for another quantity.
-static void writer_report_repeated(const struct sk_writer *writer, const struct sk_order *order, const char *first_id)
-{
-    struct sk_purchase_result result = {.code = SK_PURCHASE_IDEMPOTENCY_KEY_REUSED};
-    if (first_id != NULL)
-        result =
-            (struct sk_purchase_result){.code = SK_PURCHASE_ALREADY_ORDERED, .order_id = first_id, .repeats = true};
-    sk_sale_report_with(writer->sale, order, &result);
-}
-
-// Only units that were granted after the refund return: the refund has dealt with the earlier ones. An entry of a newer
-// epoch is newer, since the rebuild in between has left the order out; a loose one never is.
-static void writer_note_gone(const struct sk_order *order, const struct sk_settlement_more *more)
-{
-    const struct sk_entry *entry = order->entry;
-    if (more->gone_by == NULL || sk_journal_is_newer(entry->journal_id, entry->epoch, more->gone_by))
-        sk_entry_note_over(order, more->ended_nth, more->live);
-}
-
-static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum sk_settlement settlement,
-                          const struct sk_settlement_more *more)
-{
-    const struct sk_sale *sale = writer->sale;
-    const char *live_id = more->live_id;
-    switch (settlement) {
-    case SK_SETTLEMENT_PLACED:
-    case SK_SETTLEMENT_ALREADY_PLACED:
-        writer_report_placed(writer, order, more->created_ms);
-        sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_PLACED, 1);
-        sk_durable_note(sale, order->entry->voucher, order, writer->written_ns);
-        break;
-    case SK_SETTLEMENT_ENDED:
-    case SK_SETTLEMENT_DUPLICATE:
-        sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);
-        sk_entry_note_over(order, more->ended_nth, more->live);
-        sk_sale_report(sale, order, live_id != NULL ? SK_PURCHASE_ALREADY_ORDERED : SK_PURCHASE_UNAVAILABLE, live_id,
-                       0);
-        break;
-    case SK_SETTLEMENT_REPEATED: // the first answer again
-    case SK_SETTLEMENT_REUSED:
-        sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);
-        sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, more->live);
-        writer_report_repeated(writer, order, settlement == SK_SETTLEMENT_REPEATED ? more->first_id : NULL);
-        break;
-    case SK_SETTLEMENT_GONE:
-        sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);
-        writer_note_gone(order, more);
-        sk_sale_report(sale, order, SK_PURCHASE_UNAVAILABLE, NULL, 0);
-        break;
-    case SK_SETTLEMENT_SOLD_OUT:
-        sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);
-        sk_entry_note_refused(order->entry, order->id, order->user, 0, more->live);
-        sk_sale_report(sale, order, live_id != NULL ? SK_PURCHASE_ALREADY_ORDERED : SK_PURCHASE_SOLD_OUT, live_id, 0);
-        break;
-    case SK_SETTLEMENT_STALE:
-        writer->events.stale(writer->events.stale_arg, order);
-        return;
-    case SK_SETTLEMENT_CLASH:
-        // Only a forged entry, or a broken clock and random source, leads here.
-        sk_log(SK_LOG_ERROR, "order id belongs to another order", "order=%s", order->id);
-        sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, NULL);
-        sk_sale_report(sale, order, SK_PURCHASE_INTERNAL, NULL, 0);
-        break;
-    }
-    sk_writer_leave(order);
-}
-
-void sk_writer_leave(struct sk_order *order)
-{
-    struct sk_entry *entry = order->entry;
-    sk_order_give(entry->sale->orders, order);
-    writer_leave_entry(entry);
 }
 
 static void writer_leave_entry(struct sk_entry *entry)
@@ -353,7 +82,45 @@ static void writer_leave_entry(struct sk_entry *entry)
     sk_voucher_unpin(voucher);
 }
 
+void sk_writer_add(struct sk_entry *entry, struct sk_order *order)
+{
+    struct sk_entry *former = order->entry;
+    order->entry = entry;
+    entry->open++;
+    writer_enqueue(writer_of(entry), order);
+    if (former != NULL)
+        writer_leave_entry(former);
+}
+
+void sk_writer_resume(struct sk_order *order)
+{
+    writer_enqueue(writer_of(order->entry), order);
+}
+
+void sk_writer_leave(struct sk_order *order)
+{
+    struct sk_entry *entry = order->entry;
+    sk_order_give(entry->sale->orders, order);
+    writer_leave_entry(entry);
+}
+
+void sk_writer_forget(struct sk_order *order)
+{
+    struct sk_entry *entry = order->entry;
+    sk_order_give(entry->sale->orders, order);
+    SK_ASSERT(entry->open > 0);
+    if (--entry->open == 0)
+        sk_entry_forget(entry);
+}
+
 // ---- failures ----
+
+static void writer_end_batch(struct sk_writer *writer)
+{
+    for (size_t i = 0; i < writer->batch.part_count; i++)
+        SK_ASSERT(writer->batch.parts[i].orders.count == 0);
+    writer->batch.part_count = writer->batch.n = 0;
+}
 
 // Puts the batch back, in front of the orders that have gathered since.
 static void writer_return_batch(struct sk_writer *writer)
@@ -386,6 +153,36 @@ static void writer_put_back(struct sk_writer *writer, enum sk_result_kind kind)
     writer_end_batch(writer);
 }
 
+static void writer_on_set_aside(void *arg, bool kept)
+{
+    struct sk_order *order = arg;
+    const struct sk_entry *entry = order->entry;
+    if (kept) {
+        sk_writer_leave(order); // still pending for its user, and its units held
+        return;
+    }
+    writer_enqueue(writer_of(entry), order);
+    sk_write_queue_pause(entry->voucher, SK_PAUSE_FAILED, uv_now(entry->sale->loop));
+}
+
+static void writer_on_single_refused(struct sk_writer *writer, struct sk_order *order)
+{
+    const struct sk_entry *entry = order->entry;
+    const struct sk_journal_order refused = {order->id, order->user, order->quantity, order->key, order->offer};
+    if (++order->refusals < TRIES_MAX) {
+        writer->refusal.span_ms = (uint32_t)FAILURE_MS << order->refusals;
+        writer->awaited += !order->low_priority;
+        order->not_before_ms = uv_now(writer->sale->loop) + sk_backoff_next(&writer->refusal);
+        sk_order_move(writer->sale->orders, order, SK_ORDER_DELAYED, &writer->delayed);
+        return;
+    }
+    order->refusals = TRIES_MAX; // the letter may have to be written again
+    sk_order_move(writer->sale->orders, order, SK_ORDER_SETTING_ASIDE, &writer->letters);
+    if (sk_dead_letter_put_order(writer->sale, entry->voucher, entry->journal_id, &refused, writer_on_set_aside,
+                                 order) != SK_OK)
+        writer_on_set_aside(order, false);
+}
+
 // No pause between the steps, since each makes the parts smaller, unless the voucher has only bad orders.
 static void writer_on_refused(struct sk_writer *writer)
 {
@@ -398,70 +195,198 @@ static void writer_on_refused(struct sk_writer *writer)
     else
         writer_return_batch(writer);
     writer_end_batch(writer);
+}
+
+// ---- answers ----
+
+static void writer_report_placed(const struct sk_writer *writer, const struct sk_order *order, int64_t created_ms)
+{
+    int64_t within_s = order->entry->voucher->pay_within_s;
+    struct sk_purchase_result result = {.code = SK_PURCHASE_PLACED,
+                                        .order_id = order->id,
+                                        .created_ms = created_ms,
+                                        .expires_ms = within_s > 0 ? created_ms + within_s * 1000 : 0,
+                                        .price = order->price.currency[0] == '\0' ? NULL : &order->price};
+    sk_sale_report_with(writer->sale, order, &result);
+}
+
+static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum sk_settlement settlement,
+                          const struct sk_settlement_more *more)
+{
+    const struct sk_sale *sale = writer->sale;
+    struct sk_entry *entry = order->entry;
+    enum sk_purchase_code code = SK_PURCHASE_UNAVAILABLE;
+    const char *existing = more->live_id; // the answer, if the user has another order
+    switch (settlement) {
+    case SK_SETTLEMENT_PLACED:
+    case SK_SETTLEMENT_ALREADY_PLACED:
+        writer_report_placed(writer, order, more->created_ms);
+        sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_PLACED, 1);
+        sk_durable_note(sale, entry->voucher, order, writer->written_ns);
+        sk_writer_leave(order);
+        return;
+    case SK_SETTLEMENT_STALE:
+        writer->events.stale(writer->events.stale_arg, order);
+        return;
+    case SK_SETTLEMENT_ENDED:
+    case SK_SETTLEMENT_DUPLICATE:
+        sk_entry_note_over(order, more->ended_nth, more->live);
+        break;
+    case SK_SETTLEMENT_REPEATED: // the first answer again
+    case SK_SETTLEMENT_REUSED:
+        code = SK_PURCHASE_IDEMPOTENCY_KEY_REUSED;
+        existing = settlement == SK_SETTLEMENT_REPEATED ? more->first_id : NULL;
+        sk_entry_note_refused(entry, order->id, order->user, order->quantity, more->live);
+        break;
+    case SK_SETTLEMENT_GONE:
+        // Only units that were granted after the refund return: the refund has dealt with the earlier ones. An entry of
+        // a newer epoch is newer, since the rebuild in between has left the order out; a loose one never is.
+        existing = NULL;
+        if (more->gone_by == NULL || sk_journal_is_newer(entry->journal_id, entry->epoch, more->gone_by))
+            sk_entry_note_over(order, more->ended_nth, more->live);
+        break;
+    case SK_SETTLEMENT_SOLD_OUT:
+        code = SK_PURCHASE_SOLD_OUT;
+        sk_entry_note_refused(entry, order->id, order->user, 0, more->live);
+        break;
+    case SK_SETTLEMENT_CLASH:
+        // Only a forged entry, or a broken clock and random source, leads here.
+        code = SK_PURCHASE_INTERNAL;
+        existing = NULL;
+        sk_log(SK_LOG_ERROR, "order id belongs to another order", "order=%s", order->id);
+        sk_entry_note_refused(entry, order->id, order->user, order->quantity, NULL);
+        break;
+    }
+    struct sk_purchase_result result = {.code = existing != NULL ? SK_PURCHASE_ALREADY_ORDERED : code,
+                                        .order_id = existing,
+                                        .repeats = existing != NULL && settlement == SK_SETTLEMENT_REPEATED};
+    sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, settlement != SK_SETTLEMENT_CLASH);
+    sk_sale_report_with(sale, order, &result);
+    sk_writer_leave(order);
+}
+
+static void writer_settle_row(struct sk_writer *writer, const struct sk_rows *rows, size_t row)
+{
+    struct sk_batch_part *part = sk_batch_part_of(&writer->batch, rows, row);
+    size_t n;
+    struct sk_settlement_more more;
+    enum sk_settlement settlement = sk_settlement_read(rows, row, &n, &more);
+    if (n == SK_SETTLEMENT_OF_ALL) {
+        while (part->orders.head != NULL)
+            writer_settle(writer, part->orders.head, settlement, &more);
+        return;
+    }
+    SK_ASSERT(n < part->count && writer->batch.rows[part->first + n] != NULL); // each order is answered once
+    struct sk_order *order = writer->batch.rows[part->first + n];
+    writer->batch.rows[part->first + n] = NULL;
+    writer_settle(writer, order, settlement, &more);
+}
+
+static void writer_on_answered(struct sk_writer *writer, const struct sk_rows *rows)
+{
+    struct sk_batch *batch = &writer->batch;
+    sk_backoff_reset(&writer->failure);
+    writer->written_ns = sk_durable_answered(writer->sale, SK_DISTRIBUTION_LEG_COMMIT, batch->n, writer->sent_ns);
+    for (size_t i = 0; i < batch->part_count; i++) {
+        sk_write_queue_settled(batch->parts[i].voucher);
+        sk_bisect_settled(batch->parts[i].orders.head);
+    }
+    for (size_t row = 0; row < sk_rows_count(rows); row++)
+        writer_settle_row(writer, rows, row);
+    sk_metrics_add(writer->sale->metrics, SK_METRIC_BATCHES_WRITTEN, 1);
+    writer_end_batch(writer);
+}
+
+static void writer_on_written(void *arg, const struct sk_result *result)
+{
+    const struct sk_rows *rows = result->rows;
+    struct sk_writer *writer = arg;
+    struct sk_batch *batch = &writer->batch;
+    SK_FAILPOINT("writer.committed");
+    if (result->kind == SK_RESULT_REFUSED && batch->part_count == 1)
+        writer_on_refused(writer);
+    else if (rows == NULL || !sk_batch_is_answered(batch, rows))
+        writer_put_back(writer, rows == NULL ? result->kind : SK_RESULT_FAILED);
+    else
+        writer_on_answered(writer, rows);
     writer_pump(writer);
 }
 
-static void writer_on_single_refused(struct sk_writer *writer, struct sk_order *order)
+// ---- batches ----
+
+// Whether the waiting orders may wait longer: no request waits for them, there is a rush, and low-priority orders were
+// written a moment ago. The moment shrinks as the pool of orders fills up.
+static bool writer_may_rest(const struct sk_writer *writer)
 {
-    if (++order->refusals >= TRIES_MAX) {
-        order->refusals = TRIES_MAX; // the letter may have to be written again
-        writer_set_aside(writer, order);
-        return;
-    }
-    writer->refusal.span_ms = (uint32_t)FAILURE_MS << order->refusals;
-    writer->awaited += !order->low_priority;
-    order->not_before_ms = uv_now(writer->sale->loop) + sk_backoff_next(&writer->refusal);
-    sk_order_move(writer->sale->orders, order, SK_ORDER_DELAYED, &writer->delayed);
+    const struct sk_sale *sale = writer->sale;
+    size_t most = (size_t)sale->options->orders_max, room = most - sk_order_pool_out(sale->orders);
+    return writer->rush && writer->awaited == 0 &&
+           uv_now(sale->loop) < writer->low_priority_at_ms + LOW_PRIORITY_MS * room / most;
 }
 
-struct letter {
-    struct sk_writer *writer;
-    struct sk_order *order;
-};
-
-static void writer_set_aside(struct sk_writer *writer, struct sk_order *order)
+static void writer_collect(struct sk_writer *writer, struct sk_voucher *voucher)
 {
-    const struct sk_entry *entry = order->entry;
-    const struct sk_journal_order lettered = {order->id, order->user, order->quantity, order->key, order->offer};
-    struct letter *letter = malloc(sizeof *letter);
-    sk_order_move(writer->sale->orders, order, SK_ORDER_SETTING_ASIDE, &writer->letters);
-    if (letter != NULL) {
-        *letter = (struct letter){writer, order};
-        if (sk_dead_letter_put_order(writer->sale, entry->voucher, entry->journal_id, &lettered, writer_on_set_aside,
-                                     letter) == SK_OK)
-            return;
-        free(letter);
+    struct sk_batch *batch = &writer->batch;
+    uint64_t now = uv_now(writer->sale->loop);
+    bool share = sk_batch_may_share(voucher);
+    struct sk_voucher *taken[SK_BATCH_PARTS_MAX];
+    size_t n = 0;
+    while (voucher != NULL) {
+        taken[n++] = voucher;
+        size_t awaited = sk_batch_add(batch, writer->sale->orders, voucher);
+        SK_ASSERT(writer->awaited >= awaited);
+        writer->awaited -= awaited;
+        voucher =
+            share && sk_batch_has_room(batch) ? sk_write_queue_take(&writer->queue, now, sk_batch_may_share) : NULL;
     }
-    writer_enqueue(writer, order);
-    sk_write_queue_pause(entry->voucher, SK_PAUSE_FAILED, uv_now(writer->sale->loop));
+    for (size_t i = 0; i < n; i++) {
+        if (taken[i]->granted.orders.head != NULL)
+            sk_write_queue_add(&writer->queue, taken[i]);
+    }
 }
 
-static void writer_on_set_aside(void *arg, bool kept)
+static void writer_pump(struct sk_writer *writer)
 {
-    struct letter *letter = arg;
-    struct sk_writer *writer = letter->writer;
-    struct sk_order *order = letter->order;
-    struct sk_voucher *voucher = order->entry->voucher;
-    free(letter);
-    if (kept) {
-        sk_writer_leave(order); // still pending for its user, and its units held
+    uint64_t now = uv_now(writer->sale->loop);
+    if (writer->queue.first == NULL || writer->batch.part_count > 0 || now < writer->pause_until_ms ||
+        !sk_pg_ready(writer->shard->orders) || writer_may_rest(writer))
         return;
+    struct sk_voucher *voucher = sk_write_queue_take(&writer->queue, now, NULL);
+    if (voucher == NULL)
+        return;
+    if (writer->awaited == 0)
+        writer->low_priority_at_ms = now;
+    writer_collect(writer, voucher);
+    SK_FAILPOINT("writer.collected");
+    writer->sent_ns = sk_durable_sent(writer->sale, &writer->batch);
+    if (sk_batch_send(&writer->batch, writer->shard->orders, writer_on_written, writer) != SK_OK)
+        writer_put_back(writer, SK_RESULT_LOST);
+    else
+        SK_FAILPOINT("writer.sent");
+}
+
+void sk_writer_pump(struct sk_writer *writer, bool rush)
+{
+    writer->rush = rush;
+    writer_pump(writer);
+}
+
+static void writer_on_tick(void *arg)
+{
+    struct sk_writer *writer = arg;
+    uint64_t now = uv_now(writer->sale->loop);
+    for (struct sk_order *order = writer->delayed.head, *next; order != NULL; order = next) {
+        next = order->next;
+        if (order->not_before_ms > now)
+            continue;
+        SK_ASSERT(order->low_priority || writer->awaited > 0);
+        writer->awaited -= !order->low_priority;
+        writer_enqueue(writer, order);
     }
-    writer_enqueue(writer, order);
-    sk_write_queue_pause(voucher, SK_PAUSE_FAILED, uv_now(writer->sale->loop));
+    writer_pump(writer);
 }
 
 // ---- what is left ----
-
-void sk_writer_count(const struct sk_writer *writer, struct sk_left *left)
-{
-    for (size_t i = 0; i < writer->batch.part_count; i++)
-        writer_count_list(&writer->batch.parts[i].orders, left);
-    writer_count_list(&writer->delayed, left);
-    writer_count_list(&writer->letters, left);
-    for (const struct sk_voucher *voucher = writer->queue.first; voucher != NULL; voucher = voucher->granted.next)
-        writer_count_list(&voucher->granted.orders, left);
-}
 
 static void writer_count_list(const struct sk_order_list *list, struct sk_left *left)
 {
@@ -475,21 +400,41 @@ static void writer_count_list(const struct sk_order_list *list, struct sk_left *
     }
 }
 
+void sk_writer_count(const struct sk_writer *writer, struct sk_left *left)
+{
+    for (size_t i = 0; i < writer->batch.part_count; i++)
+        writer_count_list(&writer->batch.parts[i].orders, left);
+    writer_count_list(&writer->delayed, left);
+    writer_count_list(&writer->letters, left);
+    for (const struct sk_voucher *voucher = writer->queue.first; voucher != NULL; voucher = voucher->granted.next)
+        writer_count_list(&voucher->granted.orders, left);
+}
+
 bool sk_writer_idle(const struct sk_writer *writer)
 {
     return writer->queue.first == NULL && writer->batch.part_count == 0 && writer->delayed.count == 0 &&
            writer->letters.count == 0;
 }
 
-// ---- closing ----
+// ---- opening, and closing ----
 
-void sk_writer_forget(struct sk_order *order)
+struct sk_writer *sk_writer_open(const struct sk_sale *sale, const struct sk_shard *shard,
+                                 const struct sk_writer_events *events)
 {
-    struct sk_entry *entry = order->entry;
-    sk_order_give(entry->sale->orders, order);
-    SK_ASSERT(entry->open > 0);
-    if (--entry->open == 0)
-        sk_entry_forget(entry);
+    struct sk_writer *writer = calloc(1, sizeof *writer);
+    if (writer == NULL)
+        return NULL;
+    writer->sale = sale;
+    writer->shard = shard;
+    writer->events = *events;
+    writer->failure = (struct sk_backoff){.first_ms = FAILURE_MS, .most_ms = PAUSE_MOST_MS};
+    writer->refusal = writer->failure;
+    enum sk_status opened = sk_batch_open(&writer->batch, (size_t)sale->options->batch_max);
+    writer->tick = sk_timer_open(sale->loop, TICK_MS, writer_on_tick, writer);
+    if (opened == SK_OK && writer->tick != NULL)
+        return writer;
+    sk_writer_close(writer);
+    return NULL;
 }
 
 static void writer_forget_list(struct sk_order_list *list)

@@ -277,14 +277,12 @@ CONTROLS = [
         "unknown",
         "an order given up because its commit was not answered",
         "src/sale/writer.c",
-        "    if (rows == NULL || !sk_batch_is_answered(batch, rows)) {",
-        "    if (rows == NULL) {\n"
+        "    else if (rows == NULL || !sk_batch_is_answered(batch, rows))",
+        "    else if (rows == NULL) {\n"
         "        for (size_t i = 0; i < batch->n; i++)\n"
-        "            writer_settle(writer, batch->rows[i], SK_SETTLEMENT_ENDED, NULL);\n"
+        "            writer_settle(writer, batch->rows[i], SK_SETTLEMENT_ENDED, &(struct sk_settlement_more){0});\n"
         "        writer_end_batch(writer);\n"
-        "        return;\n"
-        "    }\n"
-        "    if (rows == NULL || !sk_batch_is_answered(batch, rows)) {",
+        "    } else if (!sk_batch_is_answered(batch, rows))",
         "19d",
     ),
     Control(

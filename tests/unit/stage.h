@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <uv.h>
 
+#include "distribution.h"
 #include "entry.h"
 #include "fake_catalogue.h"
 #include "fake_stores.h"
@@ -26,7 +27,7 @@ static struct told {
     enum sk_purchase_code code;
     char order_id[SK_UUID_SIZE];
     uint64_t retry_after_ms;
-    int64_t left;
+    int64_t left, created_ms, expires_ms;
     bool repeats;
 } told[TOLD_MAX];
 static size_t told_count;
@@ -43,6 +44,8 @@ static void stage_on_result(void *arg, uint64_t handle, const struct sk_purchase
                          .code = result->code,
                          .retry_after_ms = result->retry_after_ms,
                          .left = result->left,
+                         .created_ms = result->created_ms,
+                         .expires_ms = result->expires_ms,
                          .repeats = result->repeats};
     (void)snprintf(one->order_id, sizeof one->order_id, "%s", result->order_id == NULL ? "" : result->order_id);
 }
@@ -88,6 +91,65 @@ static inline struct sk_entry *own_entry(struct sk_voucher *voucher, int64_t epo
     struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, fake_redis.run_number);
     sk_entry_name(entry, epoch, journal_id);
     return entry;
+}
+
+// ---- what was said ----
+
+// The last result of a purchase.
+static inline const struct told *told_to(uint64_t handle)
+{
+    size_t i = told_count;
+    while (i > 0 && told[i - 1].handle != handle)
+        i--;
+    ck_assert_msg(i > 0, "handle %d is told nothing", (int)handle);
+    return &told[i - 1];
+}
+
+static inline void purchase_must_be(uint64_t handle, enum sk_purchase_code code)
+{
+    ck_assert_msg(told_to(handle)->code == code, "handle %d is told %s instead of %s", (int)handle,
+                  sk_purchase_code_name(told_to(handle)->code), sk_purchase_code_name(code));
+}
+
+// The arguments of a call from one on as a text, by blanks; "null": SQL's NULL, "''": empty.
+static inline const char *words_from(const struct asked *asked, int at)
+{
+    static struct sk_buf text;
+    sk_buf_clear(&text);
+    for (; at < asked->argc; at++) {
+        const char *word = asked->argv[at];
+        sk_buf_printf(&text, "%s%s", text.len == 0 ? "" : " ", word == NULL ? "null" : word[0] == '\0' ? "''" : word);
+    }
+    return text.data;
+}
+
+// Redis answers the oldest call with a list.
+#define REDIS_LISTS(...)                                \
+    do {                                                \
+        const struct sk_reply items_[] = {__VA_ARGS__}; \
+        const struct sk_reply reply_ = LIST_OF(items_); \
+        redis_answers(&reply_);                         \
+    } while (0)
+
+static inline uint64_t counted(enum sk_metric metric)
+{
+    return sk_metrics_read(&metrics, metric);
+}
+
+static inline struct sk_distributed measured(enum sk_distribution_id id)
+{
+    struct sk_distributed values = {.sum = 0};
+    sk_distribution_read(&metrics.distributions[id], &values);
+    return values;
+}
+
+static inline uint64_t measured_count(enum sk_distribution_id id)
+{
+    struct sk_distributed values = measured(id);
+    uint64_t count = 0;
+    for (size_t i = 0; i <= SK_DISTRIBUTION_BOUNDS; i++)
+        count += values.counts[i];
+    return count;
 }
 
 // After the unit was closed: nothing of it may be left.

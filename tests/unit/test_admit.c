@@ -15,15 +15,10 @@ static struct sk_purchase_result result;
 static const char *allowed_ms; // Redis's cache time for all instances
 static int64_t epoch;          // of the voucher in Redis
 
-static void open_admit(int64_t mark_ms)
-{
-    options = (struct sk_sale_options){.sold_out_mark_ms = mark_ms};
-}
-
 static void setup(void)
 {
     allowed_ms = "60000";
-    stage_open((struct sk_sale_options){0}, 1, 10);
+    stage_open((struct sk_sale_options){.sold_out_mark_ms = MARK_MS}, 1, 10);
     voucher = a_voucher(sale.catalogue, 1);
 }
 
@@ -78,17 +73,15 @@ TEST(so_many_a_second_ask_the_stores)
     struct sk_rate rate;
     sk_rate_begin(&rate, RATE);
     sale.purchases = &rate;
-    open_admit(MARK_MS);
     for (int i = 0; i < RATE; i++)
         must_pass("alice");
     must_refuse("alice", SK_PURCHASE_OVERLOADED);
-    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_REFUSED_MEMORY), 1);
+    ck_assert_uint_eq(counted(SK_METRIC_REFUSED_MEMORY), 1);
     STILL_UNTIL(&loop, !refuses("bob"));
 }
 
 TEST(so_many_are_under_way)
 {
-    open_admit(MARK_MS);
     options.purchases_max = 2;
     struct sk_order *first = sk_order_take(sale.orders, 0);
     must_pass("alice");
@@ -102,15 +95,13 @@ TEST(so_many_are_under_way)
 // A shard that is away keeps its orders; the others must sell on.
 TEST(the_orders_of_one_shard_leave_room_for_the_others)
 {
-    enum { MOST = 4 };
-    struct sk_order *taken[MOST];
+    struct sk_order *taken[3];
     struct sk_voucher *other = a_voucher(sale.catalogue, 2);
-    open_admit(MARK_MS);
-    options.purchases_max = MOST;
+    options.purchases_max = 4;
     sk_order_pool_free(sale.orders);
     sale.orders = sk_order_pool_new(100, 2);
     other->shard = 1;
-    for (int i = 0; i < MOST / 2; i++) {
+    for (int i = 0; i < 2; i++) {
         must_pass("alice");
         taken[i] = sk_order_take(sale.orders, 0);
     }
@@ -122,13 +113,26 @@ TEST(the_orders_of_one_shard_leave_room_for_the_others)
         sk_order_give(sale.orders, taken[i]);
 }
 
+TEST(a_closed_shard_is_503)
+{
+    shards[0].closed = true;
+    must_refuse("alice", SK_PURCHASE_UNAVAILABLE);
+    ck_assert_uint_eq(counted(SK_METRIC_REFUSED_MEMORY), 1);
+}
+
 // ---- the refusal cache ----
+
+static const struct asked *asked_redis(const char *command)
+{
+    const struct asked *asked = &fake_redis.asked[fake_redis.answered];
+    ck_assert_str_eq(asked->argv[0], command);
+    return asked;
+}
 
 static void answer_length(const char *part, int64_t length)
 {
     const struct sk_reply reply = NUMBER(length);
-    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "HLEN");
-    ck_assert_ptr_nonnull(strstr(fake_redis.asked[fake_redis.answered].argv[1], part));
+    ck_assert_ptr_nonnull(strstr(asked_redis("HLEN")->argv[1], part));
     redis_answers(&reply);
 }
 
@@ -140,41 +144,43 @@ static void answer_count(int64_t buyers)
 }
 
 // One page of HSCAN: a cursor, and users with their orders.
-#define ANSWER_PAGE(cursor, ...)                                                  \
-    do {                                                                          \
-        const struct sk_reply pairs_[] = {__VA_ARGS__};                           \
-        const struct sk_reply items_[] = {TEXT(cursor), LIST_OF(pairs_)};         \
-        const struct sk_reply reply_ = LIST_OF(items_);                           \
-        ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "HSCAN"); \
-        redis_answers(&reply_);                                                   \
+#define ANSWER_PAGE(cursor, ...)                        \
+    do {                                                \
+        const struct sk_reply pairs_[] = {__VA_ARGS__}; \
+        (void)asked_redis("HSCAN");                     \
+        REDIS_LISTS(TEXT(cursor), LIST_OF(pairs_));     \
     } while (0)
 
-// After the buyers, users with ended, repeatable orders are read; none, unless a test provides some.
-static void answer_repeats(void)
+static void answer_alice(void)
 {
-    const struct asked *asked = &fake_redis.asked[fake_redis.answered];
-    if (strcmp(asked->argv[0], "HSCAN") == 0 && strstr(asked->argv[1], ":repeats") != NULL)
-        ANSWER_PAGE("0");
+    ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
 }
 
+// After the buyers, users with ended, repeatable orders are read; none, unless a test provides some.
 static void answer_state(const char *state, const char *label)
 {
     static const struct sk_reply nil = NIL;
-    const struct sk_reply items[] = {state == NULL ? nil : (struct sk_reply)TEXT(state),
-                                     label == NULL ? nil : (struct sk_reply)TEXT(label),
-                                     allowed_ms == NULL ? nil : (struct sk_reply)TEXT(allowed_ms), NUMBER(epoch)};
-    const struct sk_reply reply = LIST_OF(items);
-    answer_repeats();
-    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "HMGET");
-    redis_answers(&reply);
+    const struct asked *asked = &fake_redis.asked[fake_redis.answered];
+    if (strcmp(asked->argv[0], "HSCAN") == 0 && strstr(asked->argv[1], ":repeats") != NULL)
+        ANSWER_PAGE("0");
+    (void)asked_redis("HMGET");
+    REDIS_LISTS(state == NULL ? nil : (struct sk_reply)TEXT(state), label == NULL ? nil : (struct sk_reply)TEXT(label),
+                allowed_ms == NULL ? nil : (struct sk_reply)TEXT(allowed_ms), NUMBER(epoch));
 }
 
-// The whole HSCAN, with no change meanwhile.
-#define ANSWER_LAST_PAGE(label, ...)   \
-    do {                               \
-        ANSWER_PAGE("0", __VA_ARGS__); \
-        answer_state("open", label);   \
-    } while (0)
+// The whole reading of one buyer, alice, with no change meanwhile.
+static void answer_reading_of_alice(const char *label)
+{
+    answer_count(1);
+    answer_alice();
+    answer_state("open", label);
+}
+
+static void remember_and_read(enum sk_purchase_code code, const char *label)
+{
+    remember(code, label);
+    answer_reading_of_alice(label);
+}
 
 // Makes room: more calls come than the fake keeps.
 static void forget_answered(void)
@@ -189,7 +195,6 @@ TEST(sold_out_refuses_strangers_and_never_a_buyer)
 {
     // Buyers may exist before the start if Redis's clock went back.
     static const enum sk_purchase_code codes[] = {SK_PURCHASE_SOLD_OUT, SK_PURCHASE_ENDED, SK_PURCHASE_NOT_STARTED};
-    open_admit(MARK_MS);
     for (size_t i = 0; i < 3; i++) {
         char label[16];
         (void)snprintf(label, sizeof label, "10-%zu", i);
@@ -198,9 +203,10 @@ TEST(sold_out_refuses_strangers_and_never_a_buyer)
         answer_count(3);
         must_pass("stranger");
         ANSWER_PAGE("17", TEXT("alice"), TEXT("o1"), TEXT("bob"), TEXT("o2"));
-        ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[2], "17");
+        ck_assert_str_eq(asked_redis("HSCAN")->argv[2], "17");
         must_pass("stranger"); // half of the buyers is not enough
-        ANSWER_LAST_PAGE(label, TEXT("carol"), TEXT("o3"));
+        ANSWER_PAGE("0", TEXT("carol"), TEXT("o3"));
+        answer_state("open", label);
         must_refuse("stranger", codes[i]);
         must_pass("alice");
         must_pass("bob");
@@ -213,10 +219,7 @@ TEST(what_memory_refuses_is_no_load)
     struct sk_rate rate;
     sk_rate_begin(&rate, 1);
     sale.purchases = &rate;
-    open_admit(MARK_MS);
-    remember(SK_PURCHASE_SOLD_OUT, "10-1");
-    answer_count(1);
-    ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
+    remember_and_read(SK_PURCHASE_SOLD_OUT, "10-1");
     for (int i = 0; i < 100; i++)
         must_refuse("stranger", SK_PURCHASE_SOLD_OUT);
     must_pass("alice");
@@ -226,12 +229,10 @@ TEST(what_memory_refuses_is_no_load)
 
 TEST(the_buyers_are_read_once_for_each_state)
 {
-    open_admit(MARK_MS);
     remember(SK_PURCHASE_SOLD_OUT, "10-1");
     remember(SK_PURCHASE_SOLD_OUT, "10-1");
     ck_assert_uint_eq(fake_redis.count, 1); // not twice at once
-    answer_count(1);
-    ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
+    answer_reading_of_alice("10-1");
     remember(SK_PURCHASE_SOLD_OUT, "10-1");
     ck_assert_uint_eq(fake_redis.count, 5); // nor again while nothing has changed
     must_refuse("bob", SK_PURCHASE_SOLD_OUT);
@@ -240,7 +241,8 @@ TEST(the_buyers_are_read_once_for_each_state)
     ck_assert_uint_eq(fake_redis.count, 6);
     must_pass("bob");
     answer_count(2);
-    ANSWER_LAST_PAGE("10-2", TEXT("alice"), TEXT("o1"), TEXT("bob"), TEXT("o2"));
+    ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"), TEXT("bob"), TEXT("o2"));
+    answer_state("open", "10-2");
     must_pass("bob");
     must_refuse("carol", SK_PURCHASE_SOLD_OUT);
 }
@@ -248,18 +250,17 @@ TEST(the_buyers_are_read_once_for_each_state)
 // A Redis that has lost data may reuse a journal id, for other buyers.
 TEST(the_buyers_are_read_again_under_another_epoch)
 {
-    open_admit(MARK_MS);
     for (epoch = 7; epoch <= 8; epoch++) {
         remember(SK_PURCHASE_SOLD_OUT, "10-1");
         must_pass("alice");
-        answer_count(1);
-        ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
+        answer_reading_of_alice("10-1");
         must_refuse("bob", SK_PURCHASE_SOLD_OUT);
     }
     remember(SK_PURCHASE_SOLD_OUT, "10-1"); // epoch 9
     answer_count(1);
     epoch = 10; // while they are read
-    ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
+    answer_alice();
+    answer_state("open", "10-1");
     must_pass("bob");
     epoch = 9;
     must_pass("bob");
@@ -269,33 +270,27 @@ TEST(a_reading_that_fails_refuses_no_user_and_is_tried_again)
 {
     static const struct sk_reply error = ERROR("LOADING"), nil = NIL, text = TEXT("x");
     static const struct sk_reply *const failures[] = {NULL, &error, &nil, &text};
-    open_admit(MARK_MS);
-    for (size_t i = 0; i < 4; i++) {
+    static const char *const steps[] = {"HLEN", "HLEN", "HSCAN", "HSCAN", "HMGET"};
+    for (int i = 0; i < 4 * 5; i++) {
         remember(SK_PURCHASE_SOLD_OUT, "10-1");
-        redis_answers(failures[i]); // to HLEN
+        for (int step = 0; step < i % 5; step++) {
+            if (step == 2)
+                answer_alice();
+            else if (step == 3)
+                ANSWER_PAGE("0");
+            else
+                answer_length(step == 0 ? ":buyers" : ":repeats", 1);
+        }
+        (void)asked_redis(steps[i % 5]);
+        redis_answers(failures[i / 5]);
         must_pass("stranger");
-        remember(SK_PURCHASE_SOLD_OUT, "10-1");
-        answer_length(":buyers", 1);
-        redis_answers(failures[i]); // to the other HLEN
-        must_pass("stranger");
-        remember(SK_PURCHASE_SOLD_OUT, "10-1");
-        answer_count(1);
-        redis_answers(failures[i]); // to HSCAN
-        must_pass("stranger");
-        remember(SK_PURCHASE_SOLD_OUT, "10-1");
-        answer_count(1);
-        ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
-        redis_answers(failures[i]); // to HMGET
-        must_pass("stranger");
+        ck_assert(!voucher->refusals.filtering);
     }
-    ck_assert(!voucher->refusals.filtering);
     fake_redis.down = true;
     remember(SK_PURCHASE_SOLD_OUT, "10-1");
     ck_assert(!voucher->refusals.filtering);
     fake_redis.down = false;
-    remember(SK_PURCHASE_SOLD_OUT, "10-1");
-    answer_count(0);
-    ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
+    remember_and_read(SK_PURCHASE_SOLD_OUT, "10-1");
     must_refuse("stranger", SK_PURCHASE_SOLD_OUT);
 }
 
@@ -304,57 +299,53 @@ TEST(buyers_that_go_while_they_are_read)
 {
     static const struct {
         const char *state, *label;
-    } rows[] = {{NULL, NULL},     {"loading", "10-1"}, {"open", "epoch-2"},
-                {"open", "10-2"}, {"open", NULL},      {NULL, "10-1"}};
-    open_admit(MARK_MS);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    } rows[] = {{NULL, NULL},   {"loading", "10-1"}, {"open", "epoch-2"}, {"open", "10-2"},
+                {"open", NULL}, {NULL, "10-1"},      {"closed", "10-1"}}; // the last by its terms: no buyer is removed
+    for (size_t i = 0; i < 7; i++) {
         remember(SK_PURCHASE_SOLD_OUT, "10-1");
         answer_count(2);
-        ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
+        answer_alice();
         answer_state(rows[i].state, rows[i].label);
-        must_pass("bob");
+        must_pass("alice");
+        if (i < 6)
+            must_pass("bob");
+        else
+            must_refuse("bob", SK_PURCHASE_SOLD_OUT);
     }
-    remember(SK_PURCHASE_SOLD_OUT, "10-1");
-    answer_count(2);
-    ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
-    answer_state("closed", "10-1"); // by its terms: no buyer is removed
-    must_pass("alice");
-    must_refuse("bob", SK_PURCHASE_SOLD_OUT);
 }
 
 // The read holds the last pin: the voucher is freed when it ends, not before.
 TEST(a_voucher_may_be_retired_while_its_buyers_are_read)
 {
     struct sk_catalogue_row row = {.change = 2, .voucher_id = 1, .state = SK_VOUCHER_RETIRED, .tag = "1"};
-    open_admit(MARK_MS);
     remember(SK_PURCHASE_SOLD_OUT, "10-1");
     answer_count(1);
-    ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
+    answer_alice();
     ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
     ck_assert_uint_eq(voucher->pins, 1);
     answer_state("open", "10-1");
     ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 1));
 }
 
-TEST(a_mark_ends_by_itself)
+TEST_EACH(a_mark_ends_by_itself_or_is_taken_back, 2)
 {
-    open_admit(SHORT_MARK_MS);
-    remember(SK_PURCHASE_SOLD_OUT, "10-1");
-    answer_count(1);
-    ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
+    options.sold_out_mark_ms = SHORT_MARK_MS;
+    remember_and_read(SK_PURCHASE_SOLD_OUT, "10-1");
     must_refuse("stranger", SK_PURCHASE_SOLD_OUT);
-    passes(SHORT_MARK_MS);
+    if (_i == 0)
+        passes(SHORT_MARK_MS);
+    else
+        sk_admit_forget(voucher);
     must_pass("stranger");
+    ck_assert_uint_eq(counted(SK_METRIC_REFUSED_MEMORY), 1);
 }
 
 // A returned unit sells once all earlier refusals have expired: these count from the request, not the reply.
 TEST(a_mark_counts_from_the_question)
 {
-    open_admit(MARK_MS);
     remember_from(uv_now(&loop) - 1, SK_PURCHASE_SOLD_OUT, "10-1", 0);
     ck_assert_uint_eq(voucher->refusals.newest.until_ms, uv_now(&loop) - 1 + MARK_MS);
-    answer_count(1);
-    ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
+    answer_reading_of_alice("10-1");
     sk_admit_forget(voucher);
     options.sold_out_mark_ms = 1; // the reply took longer than the cache time
     remember_from(uv_now(&loop) - 1, SK_PURCHASE_SOLD_OUT, "10-1", 0);
@@ -365,59 +356,37 @@ TEST(a_mark_counts_from_the_question)
 TEST(a_mark_lasts_as_long_as_redis_allows)
 {
     static const char *const too_short[] = {"1", "0", NULL, "-1", "x", "9999999999999999"};
-    open_admit(MARK_MS);
     for (size_t i = 0; i < sizeof too_short / sizeof too_short[0]; i++) {
         char label[16];
         (void)snprintf(label, sizeof label, "10-%zu", i);
         allowed_ms = too_short[i];
         remember_from(uv_now(&loop) - 1, SK_PURCHASE_PAUSED, label, 0);
-        answer_count(1);
-        ANSWER_LAST_PAGE(label, TEXT("alice"), TEXT("o1"));
+        answer_reading_of_alice(label);
         must_pass("stranger");
     }
     allowed_ms = "60000";
     remember_from(uv_now(&loop) - 1, SK_PURCHASE_PAUSED, "11-1", 0);
-    answer_count(1);
-    ANSWER_LAST_PAGE("11-1", TEXT("alice"), TEXT("o1"));
+    answer_reading_of_alice("11-1");
     must_refuse("stranger", SK_PURCHASE_PAUSED);
 }
 
 // The instance was paused between reading its loop's clock and the request.
 TEST(a_mark_ends_by_the_clock_and_not_by_the_loops)
 {
-    open_admit(MARK_MS);
     allowed_ms = "30"; // SHORT_MARK_MS
-    remember(SK_PURCHASE_PAUSED, "10-1");
-    answer_count(1);
-    ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
+    remember_and_read(SK_PURCHASE_PAUSED, "10-1");
     still_at_ms += SHORT_MARK_MS; // uv_now() does not advance
     must_pass("stranger");
     allowed_ms = "60000";
     options.sold_out_mark_ms = SHORT_MARK_MS;
     uv_update_time(&loop);
-    remember(SK_PURCHASE_PAUSED, "10-2");
-    answer_count(1);
-    ANSWER_LAST_PAGE("10-2", TEXT("alice"), TEXT("o1"));
+    remember_and_read(SK_PURCHASE_PAUSED, "10-2");
     still_at_ms += SHORT_MARK_MS;
     must_pass("stranger");
 }
 
-TEST(a_mark_can_be_taken_back)
-{
-    open_admit(MARK_MS);
-    remember(SK_PURCHASE_SOLD_OUT, "10-1");
-    answer_count(0);
-    ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
-    must_refuse("bob", SK_PURCHASE_SOLD_OUT);
-    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_REFUSED_MEMORY), 1);
-    sk_admit_forget(voucher);
-    must_pass("bob");
-    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_REFUSED_MEMORY), 1);
-}
-
 TEST(not_started_says_when_and_does_not_outlive_the_wait)
 {
-    open_admit(MARK_MS);
     remember_from(uv_now(&loop), SK_PURCHASE_NOT_STARTED, "epoch-1", 2 * MARK_MS);
     answer_count(0);
     ANSWER_PAGE("0");
@@ -433,7 +402,7 @@ TEST(not_started_says_when_and_does_not_outlive_the_wait)
 
 TEST(without_a_time_nothing_is_remembered)
 {
-    open_admit(0);
+    options.sold_out_mark_ms = 0;
     remember(SK_PURCHASE_SOLD_OUT, "10-1");
     must_pass("alice");
     ck_assert_uint_eq(fake_redis.count, 0);
@@ -443,7 +412,6 @@ TEST(without_a_time_nothing_is_remembered)
 TEST(a_number_that_cannot_be_is_not_believed)
 {
     static const int64_t counts[] = {INT64_C(1000000000000000000), INT64_MAX, -1, -2000, INT64_MIN, 100000001};
-    open_admit(MARK_MS);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         remember(SK_PURCHASE_SOLD_OUT, "10-1");
         answer_length(":buyers", counts[i]);
@@ -490,7 +458,7 @@ static void answer_reading(size_t repeats)
             read += page;
             answer_page_of_repeats(read - page, page, read == repeats ? "0" : "17");
         } else if (strcmp(asked->argv[0], "HSCAN") == 0) {
-            ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
+            answer_alice();
         } else {
             answer_state("open", "10-1");
         }
@@ -502,7 +470,6 @@ TEST_EACH(orders_that_have_ended_leave_refusals_in_memory, 3)
 {
     static const size_t repeats[] = {0, 60000, 1200000};
     enum { STRANGERS = 1500, FALSELY_KNOWN = 15 };
-    open_admit(MARK_MS);
     remember(SK_PURCHASE_SOLD_OUT, "10-1");
     answer_reading(repeats[_i]);
     must_pass("alice");
@@ -522,7 +489,6 @@ TEST_EACH(orders_that_have_ended_leave_refusals_in_memory, 3)
 
 TEST(a_reading_that_never_ends_is_given_up)
 {
-    open_admit(MARK_MS);
     remember(SK_PURCHASE_SOLD_OUT, "10-1");
     answer_count(1);
     int pages = 0;

@@ -42,11 +42,16 @@ static void put_voucher(int64_t id, int64_t change)
     put(row_of(id, change, tag));
 }
 
-static void retire(int64_t id, int64_t change)
+static void put_state(int64_t id, int64_t change, enum sk_voucher_state state)
 {
     struct sk_catalogue_row row = row_of(id, change, "x");
-    row.state = SK_VOUCHER_RETIRED;
+    row.state = state;
     put(row);
+}
+
+static void retire(int64_t id, int64_t change)
+{
+    put_state(id, change, SK_VOUCHER_RETIRED);
 }
 
 static struct sk_voucher *found(int64_t id)
@@ -65,6 +70,14 @@ static size_t count_at_slot(unsigned slot)
         ck_assert_uint_eq(voucher->slot, slot);
         count++;
     }
+    return count;
+}
+
+static size_t count_in_slots(void)
+{
+    size_t count = 0;
+    for (unsigned slot = 0; slot < SK_SLOTS; slot++)
+        count += count_at_slot(slot);
     return count;
 }
 
@@ -112,20 +125,16 @@ TEST(only_a_newer_change_is_taken_over)
 {
     put_voucher(7, 3);
     struct sk_voucher *voucher = found(7);
-    struct sk_catalogue_row row = row_of(7, 5, "7");
-    row.end_ms = 30;
-    row.state = SK_VOUCHER_CLOSED;
-    put(row);
-    ck_assert_ptr_eq(found(7), voucher);
-    ck_assert_int_eq(voucher->change, 5);
-    ck_assert_int_eq(voucher->end_ms, 30);
-    ck_assert_int_eq(voucher->state, SK_VOUCHER_CLOSED);
-    row = row_of(7, 4, "7");
-    row.state = SK_VOUCHER_PAUSED;
-    put(row);
-    ck_assert_int_eq(voucher->change, 5);
-    ck_assert_int_eq(voucher->end_ms, 30);
-    ck_assert_int_eq(voucher->state, SK_VOUCHER_CLOSED);
+    for (int64_t change = 5; change >= 4; change--) { // the second is older
+        struct sk_catalogue_row row = row_of(7, change, "7");
+        row.end_ms = 25 + change;
+        row.state = change == 5 ? SK_VOUCHER_CLOSED : SK_VOUCHER_PAUSED;
+        put(row);
+        ck_assert_ptr_eq(found(7), voucher);
+        ck_assert_int_eq(voucher->change, 5);
+        ck_assert_int_eq(voucher->end_ms, 30);
+        ck_assert_int_eq(voucher->state, SK_VOUCHER_CLOSED);
+    }
     retire(7, 4);
     ck_assert_ptr_eq(found(7), voucher);
     ck_assert_uint_eq(count_at_slot(voucher->slot), 1);
@@ -182,31 +191,22 @@ TEST(there_may_be_many)
         put_voucher(id * 3, id);
     places_must_be_right(MANY);
     ck_assert_ptr_null(sk_catalogue_find(catalogue, 4));
-    size_t in_slots = 0;
-    for (unsigned slot = 0; slot < SK_SLOTS; slot++)
-        in_slots += count_at_slot(slot);
-    ck_assert_uint_eq(in_slots, MANY);
+    ck_assert_uint_eq(count_in_slots(), MANY);
     for (int64_t id = 1; id <= MANY; id += 2)
         retire(id * 3, MANY + id);
     places_must_be_right(MANY / 2);
     for (int64_t id = 1; id <= MANY; id++)
         ck_assert_int_eq(sk_catalogue_find(catalogue, id * 3) != NULL, id % 2 == 0);
-    in_slots = 0;
-    for (unsigned slot = 0; slot < SK_SLOTS; slot++)
-        in_slots += count_at_slot(slot);
-    ck_assert_uint_eq(in_slots, MANY / 2);
+    ck_assert_uint_eq(count_in_slots(), MANY / 2);
 }
 
 // The vouchers of a slot are removed one by one, from any position in the list.
 TEST(vouchers_share_a_slot)
 {
-    static const char *const tags[] = {"{a}", "{b}", "{c}"}; // here a tag is any word
+    unsigned slot = sk_slot("{a}", 3); // here a tag is any word
     for (int gone = 0; gone < 3; gone++) {
-        for (int i = 0; i < 3; i++) {
-            struct sk_catalogue_row row = row_of(gone * 10 + i + 1, 1, tags[0]);
-            put(row);
-        }
-        unsigned slot = sk_slot(tags[0], strlen(tags[0]));
+        for (int i = 0; i < 3; i++)
+            put(row_of(gone * 10 + i + 1, 1, "{a}"));
         ck_assert_uint_eq(count_at_slot(slot), 3);
         retire(gone * 10 + gone + 1, 2);
         ck_assert_uint_eq(count_at_slot(slot), 2);
@@ -291,13 +291,6 @@ static void must_list(const char *ids)
     for (size_t i = 0; i < count; i++)
         len += (size_t)snprintf(text + len, sizeof text - len, "%s%" PRId64, i == 0 ? "" : " ", listed[i].id);
     ck_assert_str_eq(text, ids);
-}
-
-static void put_state(int64_t id, int64_t change, enum sk_voucher_state state)
-{
-    struct sk_catalogue_row row = row_of(id, change, "x");
-    row.state = state;
-    put(row);
 }
 
 TEST(open_and_paused_ones_are_listed)

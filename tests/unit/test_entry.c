@@ -31,84 +31,41 @@ static bool take(const char *text, struct sk_order_list *out)
 TEST(orders_are_read)
 {
     struct sk_order_list list = {0};
-    ck_assert(take(A " alice," B " bob," C " carol", &list));
+    ck_assert(take(A " alice 3," B " bob 1 0123456789abcdef," C " carol", &list));
     ck_assert_uint_eq(list.count, 3);
-    ck_assert_int_eq(list.tail->offer, OFFER);
     ck_assert_str_eq(list.head->id, A);
     ck_assert_str_eq(list.head->user, "alice");
-    ck_assert_str_eq(list.tail->id, C);
-    ck_assert_str_eq(list.tail->user, "carol");
-    for (; list.head != NULL; sk_order_give(sale.orders, list.head))
-        ck_assert(list.head->low_priority && list.head->entry == NULL && list.head->handle == 0);
-}
-
-// Without room or memory the pool fails in the same way.
-TEST(without_room_none_is_taken)
-{
-    struct sk_order_list list = {0};
-    ck_assert(!take(A " alice," B " bob," C " carol," D " dave", &list));
-    ck_assert_uint_eq(list.count, 0);
-    ck_assert_uint_eq(sk_order_pool_out(sale.orders), 0);
-    ck_assert(!take(A " alice," B " ", &list)); // nor from a truncated text
-    ck_assert_uint_eq(list.count, 0);
-}
-
-// ... with quantity and key.
-TEST(quantity_and_key_are_read)
-{
-    struct sk_order_list list = {0};
-    ck_assert(take(A " alice 3," B " bob 1 0123456789abcdef," C " carol", &list));
     ck_assert_uint_eq(list.head->quantity, 3);
     ck_assert_uint_eq(list.head->key, 0);
+    ck_assert_str_eq(list.head->next->user, "bob");
     ck_assert_uint_eq(list.head->next->quantity, 1);
     ck_assert_uint_eq(list.head->next->key, UINT64_C(0x0123456789abcdef));
-    ck_assert_str_eq(list.head->next->user, "bob");
+    ck_assert_str_eq(list.tail->id, C);
+    ck_assert_str_eq(list.tail->user, "carol");
     ck_assert_uint_eq(list.tail->quantity, 1);
     ck_assert_uint_eq(list.tail->key, 0);
-    while (list.head != NULL)
-        sk_order_give(sale.orders, list.head);
-    ck_assert(!take(A " alice 1001", &list));
-    ck_assert(!take(A " alice 3," B " bob 1 0", &list));
+    for (; list.head != NULL; sk_order_give(sale.orders, list.head))
+        ck_assert(list.head->offer == OFFER && list.head->low_priority && list.head->entry == NULL &&
+                  list.head->handle == 0);
+}
+
+// ... all or none: not without room or memory, which fail in the same way, nor from a bad text.
+TEST_EACH(of_a_text_that_cannot_be_taken_none_is, 4)
+{
+    static const char *const texts[] = {A " alice," B " bob," C " carol," D " dave", A " alice," B " ", A " alice 1001",
+                                        A " alice 3," B " bob 1 0"};
+    struct sk_order_list list = {0};
+    ck_assert(!take(texts[_i], &list));
     ck_assert_uint_eq(list.count, 0);
+    ck_assert_uint_eq(sk_order_pool_out(sale.orders), 0);
 }
 
 // ---- the end ----
-
-static void must_be_asked(const char *const *words, int count)
-{
-    const struct asked *asked = &fake_redis.asked[fake_redis.count - 1];
-    ck_assert_int_eq(asked->argc, count);
-    for (int i = 0; i < count; i++)
-        ck_assert_str_eq(asked->argv[i], words[i]);
-}
 
 // For each order: units, id, user, and the buyer's live order ("": none; "-": none, but the order stays repeatable).
 // From the bound on the "-" is followed by the number of ended orders.
 TEST(what_is_not_placed_is_corrected_with_its_units)
 {
-    static const char *const words[] = {"seckill:{1}:voucher",
-                                        "seckill:{1}:buyers",
-                                        "seckill:{1}:journal",
-                                        "seckill:{1}:repeats",
-                                        "seckill:{1}:ended",
-                                        "10-1",
-                                        "7", // since some of them end
-                                        "3",
-                                        A,
-                                        "alice",
-                                        B,
-                                        "0",
-                                        B,
-                                        "bob",
-                                        "",
-                                        "2",
-                                        C,
-                                        "carol",
-                                        "-",
-                                        "0",
-                                        D,
-                                        "dave",
-                                        "-20"};
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
     const struct sk_reply four = NUMBER(4);
     struct sk_entry *entry = own_entry(voucher, 7, "10-1");
@@ -120,11 +77,34 @@ TEST(what_is_not_placed_is_corrected_with_its_units)
     sk_entry_end(entry);
     ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_SETTLE_ENTRY);
     ck_assert_int_eq(fake_redis.asked[0].keys, 5);
-    must_be_asked(words, sizeof words / sizeof words[0]);
-    ck_assert_ptr_eq(voucher->entries.oldest, entry); // held until the reply
+    ck_assert_str_eq(words_from(&fake_redis.asked[0], 0),
+                     "seckill:{1}:voucher seckill:{1}:buyers seckill:{1}:journal seckill:{1}:repeats seckill:{1}:ended "
+                     "10-1 7 3 " A " alice " B " 0 " B " bob '' 2 " C " carol - 0 " D " dave -20");
     redis_answers(&four);
-    ck_assert_ptr_null(voucher->entries.oldest);
+    ck_assert(sk_list_is_empty(&voucher->entries.own));
     ck_assert_int_eq(orphans, 0);
+}
+
+// It is held until Redis confirms its removal. Any entry in the journal that is not held is an orphan.
+TEST_EACH(an_entry_is_held_until_it_is_dropped, 8)
+{
+    static const struct sk_reply done = NUMBER(1), error = ERROR("OOM");
+    static const struct sk_reply *const answers[] = {&done, &error, NULL};
+    int i = _i % 4;
+    struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
+    struct sk_entry *entry = own_entry(voucher, 7, "10-1");
+    const struct sk_entry *at = NULL;
+    if (_i >= 4)
+        sk_entry_note_refused(entry, A, "alice", 3, NULL);
+    fake_redis.down = i == 3;
+    sk_entry_end(entry);
+    ck_assert_uint_eq(fake_redis.count, i < 3);
+    ck_assert(sk_entry_holds(&sale, voucher, &at, "10-1", 7) == (i < 3));
+    if (i < 3)
+        redis_answers(answers[i]);
+    at = NULL;
+    ck_assert(!sk_entry_holds(&sale, voucher, &at, "10-1", 7));
+    ck_assert_int_eq(orphans, i > 0);
 }
 
 // Its slot may return to the node that has the entry. A loose one is nowhere. Under a newer epoch, the same process may
@@ -196,22 +176,46 @@ TEST(an_entry_of_an_older_epoch_can_be_dropped)
     }
 }
 
-// The same process gave one id twice: it was replaced meanwhile, and its clock is behind.
-TEST(own_entries_of_one_id_are_told_by_their_epochs)
+// Along the journal. The same process gave one id twice: it was replaced meanwhile, and its clock is behind.
+TEST(own_entries_are_told_from_others)
 {
     static const struct {
         const char *id;
         int64_t epoch;
         bool held;
-    } rows[] = {{"10-1", 7, true}, {"30-1", 7, true}, {"10-1", 8, false}, {"10-1", 9, true}, {"30-1", 9, false}};
+    } rows[] = {{"9-5", 7, false},  {"10-1", 7, true}, {"10-2", 7, false}, {"30-1", 7, true},
+                {"10-1", 8, false}, {"10-1", 9, true}, {"30-1", 9, false}};
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
     const struct sk_entry *at = NULL;
     struct sk_entry *entries[] = {own_entry(voucher, 7, "10-1"), own_entry(voucher, 7, "30-1"),
                                   own_entry(voucher, 9, "10-1")};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         ck_assert_msg(sk_entry_holds(&sale, voucher, &at, rows[i].id, rows[i].epoch) == rows[i].held, "row %zu", i);
+    fake_redis.run_number++; // another process: its entries are not ours
+    at = NULL;
+    ck_assert(!sk_entry_holds(&sale, voucher, &at, "10-1", 7));
     for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++)
         sk_entry_forget(entries[i]);
+    ck_assert(sk_list_is_empty(&voucher->entries.own));
+}
+
+TEST_EACH(vouchers_with_own_entries_are_listed, 3)
+{
+    struct sk_entry *entries[3], *second = NULL;
+    for (int i = 0; i < 3; i++)
+        entries[i] = own_entry(a_voucher(sale.catalogue, i + 1), 7, "10-1");
+    second = own_entry(entries[_i]->voucher, 7, "10-2");
+    for (int left = 3; left >= 0; left--) { // first one leaves from any place, which two entries had
+        int seen = 0;
+        for (struct sk_voucher *voucher = sk_catalogue_open(sale.catalogue); voucher != NULL;
+             voucher = voucher->entries.next, seen++)
+            ck_assert(!sk_list_is_empty(&voucher->entries.own));
+        ck_assert_int_eq(seen, left);
+        sk_entry_forget(second);
+        second = NULL;
+        if (left > 0)
+            sk_entry_forget(entries[(_i + 3 - left) % 3]);
+    }
 }
 
 SUITE(.setup = setup, .teardown = teardown);

@@ -11,6 +11,22 @@ enum { MANY = 5000 };
 
 static struct sk_order_pool *pool;
 
+static void setup(void)
+{
+    pool = sk_order_pool_new(MANY, 1);
+}
+
+static void teardown(void)
+{
+    sk_order_pool_free(pool);
+}
+
+static void have(size_t most, size_t shards)
+{
+    teardown();
+    pool = sk_order_pool_new(most, shards);
+}
+
 // Appends new orders with handles from 0 on to the list.
 static void take_into(struct sk_order_list *list, uint64_t count)
 {
@@ -38,7 +54,6 @@ static void must_be_tickets(const struct sk_order_list *list, uint64_t first, ui
 TEST(lists_are_first_in_first_out)
 {
     struct sk_order_list waiting = {0}, asked = {0};
-    pool = sk_order_pool_new(MANY, 1);
     for (int round = 0; round < 3; round++) { // also after the list has been empty
         take_into(&waiting, MANY);
         must_be_tickets(&waiting, 0, MANY);
@@ -49,13 +64,11 @@ TEST(lists_are_first_in_first_out)
         while (asked.head != NULL)
             sk_order_give(pool, asked.head);
     }
-    sk_order_pool_free(pool);
 }
 
 TEST(an_order_leaves_its_list_from_anywhere_and_returns_to_the_front)
 {
     struct sk_order_list waiting = {0}, asked = {0}, granted = {0}, writing = {0};
-    pool = sk_order_pool_new(MANY, 1);
     take_into(&waiting, 5);
     struct sk_order *middle = waiting.head->next->next;
     sk_order_move(pool, middle, SK_ORDER_ASKED, &asked);
@@ -73,7 +86,6 @@ TEST(an_order_leaves_its_list_from_anywhere_and_returns_to_the_front)
     sk_order_move_first(pool, middle, SK_ORDER_GRANTED, &granted);
     ck_assert_ptr_eq(granted.head, middle);
     ck_assert_uint_eq(granted.tail->handle, 3);
-    sk_order_pool_free(pool);
 }
 
 TEST(orders_are_counted_by_state)
@@ -93,7 +105,6 @@ TEST(orders_are_counted_by_state)
     };
     struct sk_order_list lists[SK_ORDER_STATES] = {0};
     struct sk_metrics metrics = {0};
-    pool = sk_order_pool_new(MANY, 1);
     take_into(&lists[SK_ORDER_ASKING], 3);
     sk_order_pool_measure(pool, &metrics);
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_ASKING), 3);
@@ -112,7 +123,6 @@ TEST(orders_are_counted_by_state)
     for (size_t i = 0; i < sizeof way / sizeof way[0]; i++)
         ck_assert_uint_eq(sk_metrics_read(&metrics, way[i].gauge), 0);
     ck_assert_uint_eq(sk_order_pool_out(pool), 0);
-    sk_order_pool_free(pool);
 }
 
 // An order reaches a batch only through Redis, and is never given back twice.
@@ -122,7 +132,6 @@ static const enum sk_order_state impossible[] = {SK_ORDER_FREE, SK_ORDER_NEW, SK
 TEST_EACH_ABORTS(an_impossible_move_aborts, sizeof impossible / sizeof impossible[0])
 {
     struct sk_order_list waiting = {0}, other = {0};
-    pool = sk_order_pool_new(MANY, 1);
     take_into(&waiting, 1);
     sk_order_move(pool, waiting.head, impossible[_i], &other);
 }
@@ -130,7 +139,6 @@ TEST_EACH_ABORTS(an_impossible_move_aborts, sizeof impossible / sizeof impossibl
 TEST_ABORTS(a_list_of_two_states_aborts)
 {
     struct sk_order_list list = {0}, asked = {0};
-    pool = sk_order_pool_new(MANY, 1);
     take_into(&asked, 1);
     sk_order_move(pool, asked.head, SK_ORDER_ASKED, &list);
     take_into(&list, 1);
@@ -138,7 +146,6 @@ TEST_ABORTS(a_list_of_two_states_aborts)
 
 TEST_ABORTS(an_order_given_back_twice_aborts)
 {
-    pool = sk_order_pool_new(MANY, 1);
     struct sk_order *order = sk_order_take(pool, 0);
     sk_order_give(pool, order);
     sk_order_give(pool, order);
@@ -150,7 +157,7 @@ TEST(a_pool_gives_no_more_than_its_bound)
     for (size_t b = 0; b < sizeof bounds / sizeof bounds[0]; b++) {
         struct sk_order_list out = {0};
         struct sk_order *order;
-        pool = sk_order_pool_new(bounds[b], 1);
+        have(bounds[b], 1);
         while ((order = sk_order_take(pool, 0)) != NULL) {
             order->handle = out.count; // would be overwritten if handed out twice
             sk_order_move(pool, order, SK_ORDER_NEW, &out);
@@ -164,7 +171,6 @@ TEST(a_pool_gives_no_more_than_its_bound)
             ck_assert_ptr_nonnull(sk_order_take(pool, 0));
             ck_assert_ptr_null(sk_order_take(pool, 0));
         }
-        sk_order_pool_free(pool);
     }
     sk_order_pool_free(NULL);
 }
@@ -181,55 +187,55 @@ static size_t taken_of(unsigned shard)
 // Whether a shard is away, hangs or is only slow makes no difference: what counts are its orders.
 TEST(a_shard_takes_no_more_room_than_it_leaves)
 {
-    pool = sk_order_pool_new(120, 3);
+    have(120, 3);
     ck_assert_uint_eq(taken_of(2), 60);
     ck_assert_uint_eq(sk_order_pool_most(pool), 60);
     ck_assert_uint_eq(taken_of(0), 30);
     ck_assert_uint_eq(taken_of(1), 15);
     ck_assert_uint_eq(taken_of(2), 0);
-    sk_order_pool_free(pool);
-    pool = sk_order_pool_new(120, 2);
+    have(120, 2);
     for (int i = 0; i < 40; i++) // in turn: a third each, and a third is free
         ck_assert(sk_order_take(pool, 0) != NULL && sk_order_take(pool, 1) != NULL);
     ck_assert_uint_eq(taken_of(0) + taken_of(1), 0);
-    sk_order_pool_free(pool);
 }
 
 TEST(a_shard_has_room_again_when_its_orders_have_ended)
 {
-    pool = sk_order_pool_new(4, 2);
+    have(4, 2);
     struct sk_order *first = sk_order_take(pool, 1);
     ck_assert(first != NULL && sk_order_take(pool, 1) != NULL && sk_order_take(pool, 1) == NULL);
     sk_order_give(pool, first);
     ck_assert_ptr_nonnull(sk_order_take(pool, 1));
-    sk_order_pool_free(pool);
 }
 
 TEST(an_order_used_before_comes_clean)
 {
-    pool = sk_order_pool_new(1, 1);
-    for (int i = 0; i < MANY; i++) {
+    have(1, 1);
+    for (int i = 0; i < 2; i++) {
         struct sk_order *order = sk_order_take(pool, 0);
-        ck_assert_ptr_null(order->next);
-        ck_assert_ptr_null(order->list);
+        ck_assert(order->next == NULL && order->prev == NULL && order->list == NULL && order->entry == NULL);
         ck_assert_int_eq(order->state, SK_ORDER_NEW);
-        ck_assert_ptr_null(order->entry);
-        ck_assert_uint_eq(order->handle, 0);
-        ck_assert_uint_eq(order->not_before_ms, 0);
-        ck_assert(!order->low_priority);
+        ck_assert_uint_eq(order->quantity, 1);
+        ck_assert_uint_eq(order->handle | order->not_before_ms | order->began_ns | order->granted_ns | order->key, 0);
+        ck_assert_int_eq(order->offer | order->price.cents | order->price.currency[0] | order->sent.offer, 0);
+        ck_assert_int_eq(order->refusals | order->rounds | order->low_priority | (int)order->sent.kind, 0);
         order->entry = (struct sk_entry *)(void *)order;
-        order->handle = order->not_before_ms = 7;
+        order->handle = order->not_before_ms = order->began_ns = order->granted_ns = order->key = 7;
+        order->quantity = 7;
+        order->offer = order->sent.offer = 7;
+        order->price = (struct sk_price){7, "CNY"};
+        order->sent.kind = SK_ASK_GOOD_TICKET;
+        order->refusals = order->rounds = 7;
         order->low_priority = true;
         sk_order_give(pool, order);
     }
-    sk_order_pool_free(pool);
 }
 
 TEST(names_of_a_pool_are_different_and_rise)
 {
     enum { SLOT = 1234, EPOCH = 3 };
     char last[SK_UUID_SIZE] = "";
-    pool = sk_order_pool_new(1, 1);
+    have(1, 1);
     for (int i = 0; i < MANY; i++) {
         struct sk_order *order = sk_order_take(pool, 0);
         sk_order_name(pool, order, SLOT, EPOCH);
@@ -239,7 +245,6 @@ TEST(names_of_a_pool_are_different_and_rise)
         memcpy(last, order->id, sizeof last);
         sk_order_give(pool, order);
     }
-    sk_order_pool_free(pool);
 }
 
-SUITE(.timeout_s = 30);
+SUITE(.timeout_s = 30, .setup = setup, .teardown = teardown);

@@ -61,7 +61,7 @@ static void setup(void)
 static void teardown(void)
 {
     sk_returns_close(returns);
-    ck_assert_ptr_null(voucher->entries.oldest);
+    ck_assert(sk_list_is_empty(&voucher->entries.own));
     stage_close();
 }
 
@@ -92,12 +92,18 @@ static enum sk_status ask_for(struct sk_voucher *of, int i, enum sk_return_move 
     return sk_return_order(returns, of, order_id(i), move, by, why, on_done, &waiters[i]);
 }
 
-// Cancels user i's order.
-static void cancel(int i)
+// User i's order of a voucher is cancelled.
+static void cancel_of(struct sk_voucher *of, int i)
 {
-    ck_assert_int_eq(ask_for(voucher, i, SK_RETURN_CANCELLED, "user", NULL), SK_OK);
+    ck_assert_int_eq(ask_for(of, i, SK_RETURN_CANCELLED, "user", NULL), SK_OK);
 }
 
+static void cancel(int i)
+{
+    cancel_of(voucher, i);
+}
+
+// Orders that expire in one call.
 static struct {
     int told;
     enum sk_return_end end;
@@ -110,6 +116,18 @@ static void on_all_done(void *arg, enum sk_return_end end, size_t ended)
     all.told++;
     all.end = end;
     all.ended = ended;
+}
+
+static enum sk_status expire(const char *ids)
+{
+    return sk_return_orders(returns, voucher, ids, SK_RETURN_EXPIRED, "expiry", on_all_done, &all);
+}
+
+static void all_must_be_told(enum sk_return_end end, size_t ended)
+{
+    ck_assert_int_eq(all.told, 1);
+    ck_assert_int_eq(all.end, end);
+    ck_assert_uint_eq(all.ended, ended);
 }
 
 static void tick(void)
@@ -161,18 +179,23 @@ static void must_ask(const char *question)
 // All `n` orders of the call have ended: those of user-1, user-2 ...
 static void all_returned(size_t n)
 {
-    static char numbers[SK_RETURNS_MAX][24], users[SK_RETURNS_MAX][32];
+    static char texts[SK_RETURNS_MAX][32];
     static const char *cells[SK_RETURNS_MAX][ROW_COLUMNS];
     for (size_t i = 0; i < n; i++) {
-        (void)snprintf(numbers[i], sizeof numbers[i], "%zu", i + 1);
-        (void)snprintf(users[i], sizeof users[i], "user-%zu", i + 1);
-        cells[i][0] = numbers[i];
+        (void)snprintf(texts[i], sizeof texts[i], "user-%zu", i + 1);
+        cells[i][0] = strchr(texts[i], '-') + 1;
         cells[i][1] = "returned";
-        cells[i][2] = users[i];
+        cells[i][2] = texts[i];
         cells[i][3] = "1";
     }
     const struct sk_rows rows = {n, (const char *const(*)[ROW_COLUMNS])cells};
     pg_answers(&rows);
+}
+
+static void note(void)
+{
+    tick();
+    redis_answers(&noted);
 }
 
 // Users 1 to n cancel their orders in one entry, which is noted.
@@ -180,13 +203,19 @@ static void cancel_and_note(int n)
 {
     for (int i = 1; i <= n; i++)
         cancel(i);
-    tick();
-    redis_answers(&noted);
+    note();
+}
+
+// PostgreSQL ends all `n` orders of the call, and Redis settles its entry.
+static void settle(size_t n)
+{
+    all_returned(n);
+    redis_answers(&one);
 }
 
 static void must_be_idle(void)
 {
-    ck_assert(sk_returns_idle(returns) && sk_returns_count(returns) == 0 && voucher->entries.oldest == NULL);
+    ck_assert(sk_returns_count(returns) == 0 && sk_list_is_empty(&voucher->entries.own));
     ck_assert(!course_waits());
 }
 
@@ -201,43 +230,26 @@ static void must_end(void)
 
 TEST(a_return_is_noted_then_written_then_settled)
 {
-    ck_assert(sk_returns_idle(returns));
+    ck_assert(sk_returns_count(returns) == 0);
     ck_assert_int_eq(ask_for(voucher, 1, SK_RETURN_CANCELLED, "user", "no need"), SK_OK);
-    ck_assert(!sk_returns_idle(returns));
     ck_assert_uint_eq(sk_returns_count(returns), 1);
     ck_assert(!course_waits()); // no call before the tick
     tick();
     must_ask(NOTE(A, "cancelled", "user", "no need"));
     redis_answers(&noted);
     must_ask(WRITE("7", A, "cancelled", "user", "no need"));
-    ck_assert_str_eq(voucher->entries.oldest->journal_id, "10-1"); // it is held
+    const struct sk_entry *held = sk_list_first(&voucher->entries.own);
+    ck_assert_str_eq(held->journal_id, "10-1");
     ck_assert_int_eq(waiters[1].told, 0);
     ck_assert_uint_eq(sk_returns_count(returns), 1);
     PG_ROWS(1, {"1", "returned", "alice", "1"});
     must_be_told(1, SK_RETURN_DONE);
     must_ask(SETTLE("1 " A " alice -"));
-    ck_assert_ptr_nonnull(voucher->entries.oldest); // until Redis has dropped it
+    ck_assert_ptr_eq(sk_list_first(&voucher->entries.own), held); // until Redis has dropped it
     must_end();
-    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_RETURNED), 1);
+    ck_assert_uint_eq(counted(SK_METRIC_ORDERS_RETURNED), 1);
     ck_assert_int_eq(waiters[1].told, 1);
     ck_assert_int_eq(suspicions + orphans + recoveries, 0);
-}
-
-// Only for users who have reached the bound.
-TEST(redis_learns_who_has_had_as_many_as_one_may)
-{
-    static const struct {
-        const char *nth, *ended;
-    } rows[] = {{NULL, "-"}, {"1", "-"}, {"2", "-"}, {"3", "-3"}, {"4", "-4"}}; // the bound is 3
-    char question[512];
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        cancel_and_note(1);
-        PG_ROWS(1, {"1", "returned", "alice", "1", rows[i].nth});
-        (void)snprintf(question, sizeof question, SETTLE("1 " A " alice %s"), rows[i].ended);
-        must_ask(question);
-        redis_answers(&one);
-    }
-    must_be_idle();
 }
 
 // ... since sk_journal_read would reject longer ones.
@@ -256,77 +268,52 @@ TEST(long_words_are_cut)
 // ---- PostgreSQL's outcomes ----
 
 static const struct {
-    const char *name;
-    struct sk_rows rows; // about A, B and C
-    enum sk_return_end ends[3];
-    const char *question; // the end of the settling call
-    unsigned returned;
-} outcomes[] = {
-    {"all ended",
-     ROWS(3, {"1", "returned", "u1", "1"}, {"2", "returned", "u2", "1"}, {"3", "returned", "u3", "1"}),
-     {SK_RETURN_DONE, SK_RETURN_DONE, SK_RETURN_DONE},
-     SETTLE("1 " A " u1 - 1 " B " u2 - 1 " C " u3 -"),
-     3},
-    {"rows in another order",
-     ROWS(3, {"3", "returned", "u3", "1"}, {"1", "kept", "u1", "0"}, {"2", "unknown", NULL, "0"}),
-     {SK_RETURN_NOT_ALLOWED, SK_RETURN_UNKNOWN_ORDER, SK_RETURN_DONE},
-     SETTLE("1 " C " u3 -"),
-     1},
-    {"more than one unit",
-     ROWS(3, {"1", "returned", "u1", "3"}, {"2", "returned", "u2", "1000"}, {"3", "kept", "u3", "0"}),
-     {SK_RETURN_DONE, SK_RETURN_DONE, SK_RETURN_NOT_ALLOWED},
-     SETTLE("3 " A " u1 - 1000 " B " u2 -"),
-     2},
-    {"a refund that keeps its units",
-     ROWS(3, {"1", "returned", "u1", "0"}, {"2", "unknown", NULL, "0"}, {"3", "unknown", NULL, "0"}),
-     {SK_RETURN_DONE, SK_RETURN_UNKNOWN_ORDER, SK_RETURN_UNKNOWN_ORDER},
-     SETTLE("0 " A " u1 -"),
-     1},
-    {"another refund has kept the units",
-     ROWS(3, {"1", "returned", "u1", NULL}, {"2", "returned", "u2", "1"}, {"3", "unknown", NULL, "0"}),
-     {SK_RETURN_DONE, SK_RETURN_DONE, SK_RETURN_UNKNOWN_ORDER},
-     SETTLE("1 " B " u2 -"),
-     2},
-    {"none is allowed to",
-     ROWS(3, {"1", "kept", "u1", "0"}, {"2", "kept", "u2", "0"}, {"3", "kept", "u3", "0"}),
-     {SK_RETURN_NOT_ALLOWED, SK_RETURN_NOT_ALLOWED, SK_RETURN_NOT_ALLOWED},
-     XDEL_IT,
-     0},
-    {"none is known",
-     ROWS(3, {"1", "unknown", NULL, "0"}, {"2", "unknown", NULL, "0"}, {"3", "a new word", NULL, "0"}),
-     {SK_RETURN_UNKNOWN_ORDER, SK_RETURN_UNKNOWN_ORDER, SK_RETURN_UNKNOWN_ORDER},
-     XDEL_IT,
-     0},
+    const char *outcome, *units;
+    enum sk_return_end end;
+} outcomes[][3] = {
+    {{"returned", "1", SK_RETURN_DONE}, {"returned", "1", SK_RETURN_DONE}, {"returned", "1", SK_RETURN_DONE}},
+    {{"kept", "0", SK_RETURN_NOT_ALLOWED},
+     {"unknown", "0", SK_RETURN_UNKNOWN_ORDER},
+     {"returned", "1", SK_RETURN_DONE}},
+    {{"returned", "3", SK_RETURN_DONE}, {"returned", "1000", SK_RETURN_DONE}, {"kept", "0", SK_RETURN_NOT_ALLOWED}},
+    // A refund that keeps its units, and an order whose units another refund has kept.
+    {{"returned", "0", SK_RETURN_DONE}, {"returned", NULL, SK_RETURN_DONE}, {"unknown", "0", SK_RETURN_UNKNOWN_ORDER}},
+    {{"kept", "0", SK_RETURN_NOT_ALLOWED}, {"kept", "0", SK_RETURN_NOT_ALLOWED}, {"kept", "0", SK_RETURN_NOT_ALLOWED}},
+    {{"unknown", "0", SK_RETURN_UNKNOWN_ORDER},
+     {"a new word", "0", SK_RETURN_UNKNOWN_ORDER},
+     {NULL, "0", SK_RETURN_UNKNOWN_ORDER}},
 };
-enum { OUTCOMES = sizeof outcomes / sizeof outcomes[0] };
 
-TEST_EACH(each_order_has_its_outcome, OUTCOMES)
+// The rows come in any order. Redis learns who has had as many orders as one may: 3.
+TEST_EACH(each_order_has_its_outcome, sizeof outcomes / sizeof outcomes[0])
 {
+    static const char *const users[] = {"1", "2", "3"};
+    const char *cells[3][ROW_COLUMNS] = {{NULL}};
+    const struct sk_rows rows = {3, (const char *const(*)[ROW_COLUMNS])cells};
+    char question[512] = SETTLE("");
+    size_t len = strlen(question), nothing = len, ended = 0;
+    for (int at = 0; at < 3; at++) {
+        int i = (at + _i) % 3;
+        const char **row = cells[at], *units = outcomes[_i][i].units;
+        row[0] = row[2] = users[i];
+        row[1] = outcomes[_i][i].outcome;
+        row[3] = units;
+        row[4] = i == 0 ? "3" : "2"; // how many of the user's orders have ended
+        ended += outcomes[_i][i].end == SK_RETURN_DONE;
+        if (outcomes[_i][i].end == SK_RETURN_DONE && units != NULL)
+            len += (size_t)snprintf(question + len, sizeof question - len, "%s%s %s %s %s", len == nothing ? "" : " ",
+                                    units, order_id(i + 1), users[i], i == 0 ? "-3" : "-");
+    }
     cancel_and_note(3);
     ck_assert_str_eq(fake_redis.asked[0].argv[4], A "," B "," C);
     must_ask(WRITE("7", A "," B "," C, "cancelled", "user", "null"));
-    pg_answers(&outcomes[_i].rows);
-    for (int i = 1; i <= 3; i++)
-        must_be_told(i, outcomes[_i].ends[i - 1]);
-    must_ask(outcomes[_i].question);
+    pg_answers(&rows);
+    for (int i = 0; i < 3; i++)
+        must_be_told(i + 1, outcomes[_i][i].end);
+    must_ask(len == nothing ? XDEL_IT : question);
     redis_answers(&one);
-    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_RETURNED), outcomes[_i].returned);
+    ck_assert_uint_eq(counted(SK_METRIC_ORDERS_RETURNED), ended);
     must_be_idle();
-}
-
-// Two requests for the same order: both get a result, and settle_entry.lua returns its units once.
-TEST(an_order_may_be_in_an_entry_twice)
-{
-    cancel(1);
-    ck_assert_int_eq(sk_return_order(returns, voucher, A, SK_RETURN_CANCELLED, "user", NULL, on_done, &waiters[2]),
-                     SK_OK);
-    tick();
-    redis_answers(&noted);
-    must_ask(WRITE("7", A "," A, "cancelled", "user", "null"));
-    PG_ROWS(2, {"1", "returned", "alice", "1"}, {"2", "returned", "alice", "1"});
-    must_all_be_told(2, SK_RETURN_DONE);
-    must_ask(SETTLE("1 " A " alice - 1 " A " alice -"));
-    must_end();
 }
 
 // ---- gathering ----
@@ -343,14 +330,12 @@ TEST(what_comes_meanwhile_is_one_entry)
     tick();
     must_ask(WRITE("7", A, "cancelled", "user", "null"));
     ck_assert_uint_eq(sk_returns_count(returns), 3);
-    all_returned(1);
-    redis_answers(&one);
+    settle(1);
     ck_assert(!course_waits());
     tick();
     must_ask(NOTE(B "," C, "cancelled", "user", ""));
     redis_answers(&noted);
-    all_returned(2);
-    redis_answers(&one);
+    settle(2);
     must_be_told(1, SK_RETURN_DONE);
     must_be_told(3, SK_RETURN_DONE);
     must_be_idle();
@@ -378,8 +363,7 @@ TEST(an_entry_has_its_bound)
     tick();
     ck_assert_uint_eq(orders_of(course_asked()), 2);
     redis_answers(&noted);
-    all_returned(2);
-    redis_answers(&one);
+    settle(2);
     must_all_be_told(SK_RETURNS_MAX + 2, SK_RETURN_DONE);
     must_be_idle();
 }
@@ -401,34 +385,12 @@ TEST_EACH(different_moves_do_not_mix, sizeof others / sizeof others[0])
     tick();
     must_ask(NOTE(A "," C, "cancelled", "user", ""));
     redis_answers(&noted);
-    all_returned(2);
-    redis_answers(&one);
+    settle(2);
     tick();
     ck_assert_str_eq(course_asked()->argv[4], B);
     redis_answers(&noted);
     all_returned(1);
     must_end();
-}
-
-TEST(vouchers_do_not_wait_for_each_other)
-{
-    struct sk_voucher *other = a_voucher(sale.catalogue, VOUCHER + 1);
-    cancel(1);
-    ck_assert_int_eq(ask_for(other, 2, SK_RETURN_CANCELLED, "user", NULL), SK_OK);
-    tick();
-    ck_assert_uint_eq(fake_redis.count, 2);
-    ck_assert_str_eq(fake_redis.asked[0].argv[4], A);
-    ck_assert_str_eq(fake_redis.asked[1].argv[0], "seckill:{8}:voucher");
-    ck_assert_str_eq(fake_redis.asked[1].argv[4], B);
-    redis_answers(&noted);
-    redis_answers(&noted);
-    all_returned(1);
-    ck_assert_str_eq(fake_pg.asked[1].argv[1], "8"); // one statement at a time
-    all_returned(1);
-    redis_answers(&one);
-    redis_answers(&one);
-    must_be_told(2, SK_RETURN_DONE);
-    must_be_idle();
 }
 
 // ---- several vouchers in one statement ----
@@ -437,49 +399,41 @@ TEST(vouchers_do_not_wait_for_each_other)
 static void note_in_vouchers(int count)
 {
     for (int i = 0; i < count; i++)
-        ck_assert_int_eq(ask_for(a_voucher(sale.catalogue, VOUCHER + i), i + 1, SK_RETURN_CANCELLED, "user", NULL),
-                         SK_OK);
+        cancel_of(a_voucher(sale.catalogue, VOUCHER + i), i + 1);
     tick();
     for (int i = 0; i < count; i++)
         redis_answers(&noted);
     ck_assert_uint_eq(fake_pg.count, 1);
 }
 
-static const char *written(void)
+// Of several statements the next one that PostgreSQL answers.
+static void must_write(const char *words)
 {
-    static char text[QUESTION_SIZE];
     const struct asked *asked = &fake_pg.asked[fake_pg.answered];
-    size_t len = (size_t)snprintf(text, sizeof text, "%s", sk_statements[asked->what].name);
-    for (int i = 0; i < asked->argc; i++)
-        len += (size_t)snprintf(text + len, sizeof text - len, " %s", asked->argv[i] == NULL ? "null" : asked->argv[i]);
-    return text;
+    ck_assert_uint_lt(fake_pg.answered, fake_pg.count);
+    ck_assert_int_eq(asked->what, SK_STATEMENT_RETURN_BATCHES);
+    ck_assert_str_eq(words_from(asked, 0), words);
 }
 
-#define TOGETHER "return_batches {14171,10106} {8,9} {7,7} {1,1} {" B "," C "} cancelled user null {10-1,10-1}"
+#define TOGETHER "{14171,10106} {8,9} {7,7} {1,1} {" B "," C "} cancelled user null {10-1,10-1}"
 
-TEST(what_becomes_ready_meanwhile_is_written_together)
+// ... also if one of them is stale.
+TEST_EACH(what_becomes_ready_meanwhile_is_written_together, 2)
 {
     note_in_vouchers(3);
     all_returned(1);
-    ck_assert_str_eq(written(), TOGETHER);
-    PG_ROWS(2, {"1", "returned", "u2", "1", NULL, "1"}, {"1", "kept", "u3", "0", NULL, "2"});
-    must_all_be_told(2, SK_RETURN_DONE);
-    must_be_told(3, SK_RETURN_NOT_ALLOWED);
-    ck_assert_str_eq(fake_redis.asked[4].argv[0], "seckill:{8}:voucher");
-    redis_answers(&one);
-    redis_answers(&one);
-    must_end();
-}
-
-TEST(one_of_several_may_be_stale)
-{
-    note_in_vouchers(3);
-    all_returned(1);
-    PG_ROWS(2, {NULL, "stale", NULL, NULL, NULL, "1"}, {"1", "returned", "u3", "1", NULL, "2"});
-    must_be_told(2, SK_RETURN_LOADING);
-    must_be_told(3, SK_RETURN_DONE);
-    redis_answers(&one);
-    must_end();
+    must_write(TOGETHER);
+    if (_i == 0)
+        PG_ROWS(2, {"1", "returned", "u2", "1", NULL, "1"}, {"1", "kept", "u3", "0", NULL, "2"});
+    else
+        PG_ROWS(2, {NULL, "stale", NULL, NULL, NULL, "1"}, {"1", "returned", "u3", "1", NULL, "2"});
+    must_be_told(1, SK_RETURN_DONE);
+    must_be_told(2, _i == 0 ? SK_RETURN_DONE : SK_RETURN_LOADING);
+    must_be_told(3, _i == 0 ? SK_RETURN_NOT_ALLOWED : SK_RETURN_DONE);
+    ck_assert_str_eq(fake_redis.asked[4].argv[0], _i == 0 ? "seckill:{8}:voucher" : "seckill:{9}:voucher");
+    while (fake_redis.count > fake_redis.answered)
+        redis_answers(&one);
+    must_be_idle();
 }
 
 static const struct sk_rows no_batches[] = {
@@ -493,13 +447,12 @@ static const struct sk_rows no_batches[] = {
 TEST_EACH(rows_of_others_are_not_believed, sizeof no_batches / sizeof no_batches[0])
 {
     note_in_vouchers(3);
-    all_returned(1);
-    redis_answers(&one);
+    settle(1);
     pg_answers(&no_batches[_i]);
     must_be_told(2, SK_RETURN_UNAVAILABLE);
     must_be_told(3, SK_RETURN_UNAVAILABLE);
     retry();
-    ck_assert_str_eq(written(), TOGETHER); // P7
+    must_write(TOGETHER); // P7
     PG_ROWS(2, {"1", "returned", "u2", "1", NULL, "1"}, {"1", "returned", "u3", "1", NULL, "2"});
     redis_answers(&one);
     must_end();
@@ -510,8 +463,7 @@ TEST_EACH(what_fails_together_is_tried_alone, 2)
 {
     static const enum sk_result_kind kinds[] = {SK_RESULT_REFUSED, SK_RESULT_LOCKED};
     note_in_vouchers(3);
-    all_returned(1);
-    redis_answers(&one);
+    settle(1);
     pg_fails(kinds[_i]);
     ck_assert_int_eq(waiters[2].told + waiters[3].told, 0);
     tick();
@@ -531,9 +483,8 @@ TEST(what_is_written_together_is_of_one_move)
 {
     note_in_vouchers(1);
     ck_assert_int_eq(ask_for(a_voucher(sale.catalogue, VOUCHER + 1), 2, SK_RETURN_EXPIRED, "expiry", NULL), SK_OK);
-    ck_assert_int_eq(ask_for(a_voucher(sale.catalogue, VOUCHER + 2), 3, SK_RETURN_CANCELLED, "user", NULL), SK_OK);
-    tick();
-    redis_answers(&noted);
+    cancel_of(a_voucher(sale.catalogue, VOUCHER + 2), 3);
+    note();
     redis_answers(&noted);
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(fake_pg.asked[i].what, SK_STATEMENT_RETURN_ORDERS);
@@ -549,16 +500,14 @@ TEST(what_is_written_together_has_its_bound)
 {
     for (int i = 0; i < 3; i++)
         for (int order = 0; order < (i == 0 ? 1 : SK_RETURNS_MAX / 2 + i - 1); order++)
-            ck_assert_int_eq(
-                ask_for(a_voucher(sale.catalogue, VOUCHER + i), 1 + order, SK_RETURN_CANCELLED, "user", NULL), SK_OK);
+            cancel_of(a_voucher(sale.catalogue, VOUCHER + i), 1 + order);
     tick();
     for (int i = 0; i < 3; i++)
         redis_answers(&noted);
     all_returned(1);
     ck_assert_int_eq(fake_pg.asked[1].what, SK_STATEMENT_RETURN_ORDERS);
     all_returned(SK_RETURNS_MAX / 2);
-    all_returned(SK_RETURNS_MAX / 2 + 1);
-    redis_answers(&one);
+    settle(SK_RETURNS_MAX / 2 + 1);
     redis_answers(&one);
     must_end();
 }
@@ -567,8 +516,7 @@ TEST(who_is_told_may_ask_again_at_once)
 {
     waiters[1].asks_again = true;
     cancel_and_note(1);
-    all_returned(1);
-    redis_answers(&one);
+    settle(1);
     ck_assert_int_eq(waiters[1].told, 1);
     ck_assert_uint_eq(sk_returns_count(returns), 1);
     tick();
@@ -582,17 +530,14 @@ TEST(who_is_told_may_ask_again_at_once)
 
 TEST(a_call_of_several_is_told_how_many_ended)
 {
-    ck_assert_int_eq(sk_return_orders(returns, voucher, A "," B "," C, SK_RETURN_EXPIRED, "expiry", on_all_done, &all),
-                     SK_OK);
+    ck_assert_int_eq(expire(A "," B "," C), SK_OK);
     ck_assert_int_eq(ask_for(voucher, 4, SK_RETURN_EXPIRED, "expiry", NULL), SK_OK); // in an entry of its own
     ck_assert_uint_eq(sk_returns_count(returns), 4);
     tick();
     must_ask(NOTE(A "," B "," C, "expired", "expiry", ""));
     redis_answers(&noted);
     PG_ROWS(3, {"1", "returned", "u1", "1"}, {"2", "kept", "u2", "0"}, {"3", "returned", "u3", "1"});
-    ck_assert_int_eq(all.told, 1);
-    ck_assert_int_eq(all.end, SK_RETURN_DONE);
-    ck_assert_uint_eq(all.ended, 2);
+    all_must_be_told(SK_RETURN_DONE, 2);
     redis_answers(&one);
     tick();
     ck_assert_uint_eq(orders_of(course_asked()), 1);
@@ -603,83 +548,60 @@ TEST(a_call_of_several_is_told_how_many_ended)
 
 TEST(a_call_of_several_that_fails_is_told_once)
 {
-    ck_assert_int_eq(sk_return_orders(returns, voucher, A "," B, SK_RETURN_EXPIRED, "expiry", on_all_done, &all),
-                     SK_OK);
-    tick();
-    redis_answers(&noted);
+    ck_assert_int_eq(expire(A "," B), SK_OK);
+    note();
     pg_answers(NULL);
-    ck_assert_int_eq(all.told, 1);
-    ck_assert_int_eq(all.end, SK_RETURN_UNAVAILABLE);
-    ck_assert_uint_eq(all.ended, 0);
+    all_must_be_told(SK_RETURN_UNAVAILABLE, 0);
     retry();
-    all_returned(2);
-    redis_answers(&one);
+    settle(2);
     ck_assert_int_eq(all.told, 1);
     must_be_idle();
 }
 
 // ---- noting fails ----
 
+enum { DOUBT, ORPHAN, NOTHING };
+
 static const struct {
     struct sk_reply reply;
+    int then; // a doubt about the voucher, the search for an orphan, or nothing
     enum sk_doubt doubt;
-} doubts[] = {
-    {REPLY_ITEMS(TEXT("missing")), SK_DOUBT_CLOSED},
-    {REPLY_ITEMS(TEXT("loading")), SK_DOUBT_CLOSED},
-    {REPLY_ITEMS(TEXT("unsure")), SK_DOUBT_BEHIND},
-    {ERROR("WRONGTYPE Operation against a key holding the wrong kind of value"), SK_DOUBT_DAMAGED},
-    {ERROR("ERR The stream has exhausted the last possible ID"), SK_DOUBT_DAMAGED},
+} no_notes[] = {
+    {REPLY_ITEMS(TEXT("missing")), DOUBT, SK_DOUBT_CLOSED},
+    {REPLY_ITEMS(TEXT("loading")), DOUBT, SK_DOUBT_CLOSED},
+    {REPLY_ITEMS(TEXT("unsure")), DOUBT, SK_DOUBT_BEHIND},
+    {ERROR("WRONGTYPE Operation against a key holding the wrong kind of value"), DOUBT, SK_DOUBT_DAMAGED},
+    {ERROR("ERR The stream has exhausted the last possible ID"), DOUBT, SK_DOUBT_DAMAGED},
+    // The call may have been executed anyway: then this session has an entry that it does not hold.
+    {NIL, ORPHAN, 0},
+    {NUMBER(1), ORPHAN, 0},
+    {TEXT("ok"), ORPHAN, 0},
+    {EMPTY_LIST, ORPHAN, 0},
+    {ERROR("OOM command not allowed"), ORPHAN, 0},
+    {REPLY_ITEMS(TEXT("ok")), ORPHAN, 0},
+    {REPLY_ITEMS(TEXT("ok"), TEXT("7")), ORPHAN, 0},
+    {REPLY_ITEMS(TEXT("ok"), TEXT("x"), TEXT("10-1")), ORPHAN, 0},
+    {REPLY_ITEMS(TEXT("ok"), TEXT("1000000000000000"), TEXT("10-1")), ORPHAN, 0},
+    {REPLY_ITEMS(TEXT("ok"), TEXT("7"), TEXT("10")), ORPHAN, 0},
+    {REPLY_ITEMS(TEXT("ok"), TEXT("7"), NIL), ORPHAN, 0},
+    {REPLY_ITEMS(NIL, TEXT("7"), TEXT("x")), ORPHAN, 0},
+    // The slot is elsewhere, or is being moved: nothing was executed.
+    {ERROR("MOVED 7 a:1"), NOTHING, 0},
+    {ERROR("TRYAGAIN Multiple keys request"), NOTHING, 0},
 };
+enum { NO_NOTES = sizeof no_notes / sizeof no_notes[0] };
 
-TEST_EACH(a_voucher_that_cannot_be_relied_on_is_loading, sizeof doubts / sizeof doubts[0])
+TEST_EACH(what_is_not_noted_is_told_and_leaves_no_entry_here, NO_NOTES + 1)
 {
+    int then = _i < NO_NOTES ? no_notes[_i].then : ORPHAN;
     cancel(1);
     cancel(2);
     tick();
-    redis_answers(&doubts[_i].reply);
-    must_all_be_told(2, SK_RETURN_LOADING);
-    ck_assert_int_eq(suspicions, 1);
-    ck_assert_int_eq(last_doubt, doubts[_i].doubt);
-    ck_assert_int_eq(orphans, 0); // nothing was noted
-    must_be_idle();
-}
-
-// The call may have been executed anyway: then this session has an entry that it does not hold.
-static const struct sk_reply no_notes[] = {
-    NIL,
-    NUMBER(1),
-    TEXT("ok"),
-    EMPTY_LIST,
-    ERROR("OOM command not allowed"),
-    REPLY_ITEMS(TEXT("ok")),
-    REPLY_ITEMS(TEXT("ok"), TEXT("7")),
-    REPLY_ITEMS(TEXT("ok"), TEXT("x"), TEXT("10-1")),
-    REPLY_ITEMS(TEXT("ok"), TEXT("1000000000000000"), TEXT("10-1")),
-    REPLY_ITEMS(TEXT("ok"), TEXT("7"), TEXT("10")),
-    REPLY_ITEMS(TEXT("ok"), TEXT("7"), NIL),
-    REPLY_ITEMS(NIL, TEXT("7"), TEXT("x")),
-};
-
-TEST_EACH(a_note_without_an_answer_may_leave_an_orphan, 1 + sizeof no_notes / sizeof no_notes[0])
-{
-    cancel(1);
-    tick();
-    redis_answers(_i == 0 ? NULL : &no_notes[_i - 1]);
-    must_be_told(1, SK_RETURN_UNAVAILABLE);
-    ck_assert_int_eq(orphans, 1);
-    ck_assert_int_eq(suspicions, 0);
-    must_be_idle();
-}
-
-// The slot is elsewhere, or is being moved: nothing was executed.
-TEST_EACH(a_note_that_is_redirected_leaves_nothing, 2)
-{
-    static const struct sk_reply redirections[] = {ERROR("MOVED 7 a:1"), ERROR("TRYAGAIN Multiple keys request")};
-    cancel(1);
-    tick();
-    redis_answers(&redirections[_i]);
-    must_be_told(1, SK_RETURN_UNAVAILABLE);
-    ck_assert_int_eq(orphans + suspicions, 0);
+    redis_answers(_i < NO_NOTES ? &no_notes[_i].reply : NULL);
+    must_all_be_told(2, then == DOUBT ? SK_RETURN_LOADING : SK_RETURN_UNAVAILABLE);
+    ck_assert_int_eq(suspicions, then == DOUBT);
+    ck_assert_int_eq(orphans, then == ORPHAN);
+    ck_assert(then != DOUBT || last_doubt == no_notes[_i].doubt);
     must_be_idle();
 }
 
@@ -687,7 +609,7 @@ TEST(what_is_not_asked_leaves_nothing)
 {
     fake_session.lost = true;
     ck_assert_int_eq(ask_for(voucher, 1, SK_RETURN_CANCELLED, "user", NULL), SK_DOWN);
-    ck_assert_int_eq(sk_return_orders(returns, voucher, A, SK_RETURN_EXPIRED, "expiry", on_all_done, &all), SK_DOWN);
+    ck_assert_int_eq(expire(A), SK_DOWN);
     fake_session.lost = false;
     cancel(2);
     fake_session.lost = true; // lost meanwhile
@@ -706,19 +628,18 @@ TEST(what_is_not_asked_leaves_nothing)
 // ---- writing fails ----
 
 static const struct {
-    const char *name;
     enum sk_result_kind kind;
     struct sk_rows rows; // SK_RESULT_ROWS
     bool told;           // reported at once
 } failures[] = {
-    {"lost", SK_RESULT_LOST, {0}, true},
-    {"failed", SK_RESULT_FAILED, {0}, true},
-    {"refused", SK_RESULT_REFUSED, {0}, true},
-    {"locked", SK_RESULT_LOCKED, {0}, false}, // brief: it keeps waiting
-    {"no row", SK_RESULT_ROWS, {0}, true},
-    {"too few rows", SK_RESULT_ROWS, ROWS(1, {"1", "returned", "u1", "1"}), true},
-    {"too many rows", SK_RESULT_ROWS,
-     ROWS(3, {"1", "returned", "u1", "1"}, {"2", "returned", "u2", "1"}, {"3", "returned", "u3", "1"}), true},
+    {SK_RESULT_LOST, {0}, true},
+    {SK_RESULT_FAILED, {0}, true},
+    {SK_RESULT_REFUSED, {0}, true},
+    {SK_RESULT_LOCKED, {0}, false}, // brief: it keeps waiting
+    {SK_RESULT_ROWS, {0}, true},
+    {SK_RESULT_ROWS, ROWS(1, {"1", "returned", "u1", "1"}), true},
+    {SK_RESULT_ROWS, ROWS(3, {"1", "returned", "u1", "1"}, {"2", "returned", "u2", "1"}, {"3", "returned", "u3", "1"}),
+     true},
 };
 enum { FAILURES = sizeof failures / sizeof failures[0] };
 
@@ -728,27 +649,51 @@ static void fail_to_write(int i)
                                 .rows = failures[i].kind == SK_RESULT_ROWS ? &failures[i].rows : NULL});
 }
 
-// P7: the caller gets one result; the entry is written again unchanged until there is an answer.
-TEST_EACH(what_is_noted_is_written_until_it_is_answered, FAILURES)
+static const struct sk_journal_entry found = {.id = "10-1",
+                                              .epoch = 3,
+                                              .orders = A "," B,
+                                              .orders_len = sizeof A "," B - 1,
+                                              .count = 2,
+                                              .move = "refunded-kept",
+                                              .by = "boss",
+                                              .why = "broken"};
+
+static void recover(void)
 {
-    cancel_and_note(2);
+    ck_assert(sk_returns_recover(returns, voucher, fake_redis.run_number, &found));
+}
+
+// P7: the caller gets one result; the entry, also a recovered one, is written again unchanged until there is an answer.
+TEST_EACH(what_is_noted_is_written_until_it_is_answered, 2 * FAILURES)
+{
+    int failure = _i % FAILURES;
+    bool recovers = _i >= FAILURES;
+    if (recovers)
+        recover();
+    else
+        cancel_and_note(2);
     for (int tries = 0; tries < 5; tries++) {
-        must_ask(WRITE("7", A "," B, "cancelled", "user", "null"));
-        fail_to_write(_i);
+        must_ask(recovers ? WRITE("3", A "," B, "refunded-kept", "boss", "broken")
+                          : WRITE("7", A "," B, "cancelled", "user", "null"));
+        fail_to_write(failure);
         uint64_t failed_at = now_ms;
-        ck_assert_int_eq(waiters[1].told, failures[_i].told);
+        ck_assert_int_eq(waiters[1].told, !recovers && failures[failure].told);
         ck_assert_uint_eq(sk_returns_count(returns), 2);
+        ck_assert_int_eq(recoveries, 0);
         while (!course_waits())
             tick();
         ck_assert_uint_ge(now_ms, failed_at + RETRY_MS);
         ck_assert_uint_lt(now_ms, failed_at + 2 * RETRY_MS);
     }
     all_returned(2);
-    must_ask(SETTLE("1 " A " user-1 - 1 " B " user-2 -")); // the same entry
+    ck_assert_int_eq(course_asked()->what, SK_SCRIPT_SETTLE_ENTRY);
+    ck_assert_str_eq(words_from(course_asked(), 7), "1 " A " user-1 - 1 " B " user-2 -"); // the same entry
     redis_answers(&one);
-    must_all_be_told(2, failures[_i].told ? SK_RETURN_UNAVAILABLE : SK_RETURN_DONE);
-    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_RETURNED), 2);
+    if (!recovers)
+        must_all_be_told(2, failures[failure].told ? SK_RETURN_UNAVAILABLE : SK_RETURN_DONE);
+    ck_assert_uint_eq(counted(SK_METRIC_ORDERS_RETURNED), 2);
     ck_assert_int_eq(orphans + suspicions, 0);
+    ck_assert_int_eq(recoveries, recovers);
     must_be_idle();
 }
 
@@ -768,63 +713,32 @@ TEST(without_postgres_a_noted_entry_waits)
     while (!course_waits())
         tick();
     must_ask(WRITE("7", A, "cancelled", "user", "null"));
-    all_returned(1);
-    redis_answers(&one);
+    settle(1);
     tick();
     must_ask(NOTE(B, "cancelled", "user", ""));
     redis_answers(NULL);
 }
 
-TEST(an_entry_of_an_older_epoch_is_left_to_the_rebuild)
+// A rebuild of the voucher should have settled a recovered one. A forged one is settled by the next rebuild.
+TEST_EACH(an_entry_of_an_older_epoch_is_left_to_the_rebuild, 2)
 {
-    cancel_and_note(2);
+    if (_i == 1)
+        recover();
+    else
+        cancel_and_note(2);
+    size_t asked = fake_redis.count;
     PG_ROWS(1, {NULL, "stale"});
-    must_all_be_told(2, SK_RETURN_LOADING);
-    ck_assert_uint_eq(fake_redis.count, 1); // it is not dropped here
-    ck_assert_int_eq(suspicions + orphans, 0);
+    if (_i == 0)
+        must_all_be_told(2, SK_RETURN_LOADING);
+    ck_assert_uint_eq(fake_redis.count, asked); // it is not dropped here
+    ck_assert_int_eq(orphans, 0);
+    ck_assert_int_eq(suspicions, _i);
+    ck_assert_int_eq(recoveries, _i);
+    ck_assert(_i == 0 || last_doubt == SK_DOUBT_BEHIND);
     must_be_idle();
 }
 
-// ---- settling fails ----
-
-TEST(an_entry_that_is_not_dropped_is_searched_for)
-{
-    static const struct sk_reply error = ERROR("READONLY You can't write against a read only replica.");
-    for (int i = 0; i < 3; i++) {
-        cancel_and_note(1);
-        fake_redis.down = i == 0;
-        all_returned(1);
-        fake_redis.down = false;
-        if (i > 0)
-            redis_answers(i == 1 ? NULL : &error);
-        ck_assert_int_eq(orphans, i + 1);
-        ck_assert_int_eq(waiters[1].told, i + 1);
-        ck_assert_int_eq(waiters[1].end, SK_RETURN_DONE); // PostgreSQL has it
-        must_be_idle();
-    }
-}
-
-// The entry is gone, and an entry with that id may be another's.
-TEST(in_another_redis_process_no_entry_is_dropped)
-{
-    cancel_and_note(1);
-    fake_redis.run_number++;
-    all_returned(1);
-    must_ask("redis settle_entry 5 " KEYS_7 "  7 1 " A " user-1 -");
-    redis_answers(&one);
-    fake_redis.run_number = 0;
-}
-
 // ---- recovered entries ----
-
-static const struct sk_journal_entry found = {.id = "10-1",
-                                              .epoch = 3,
-                                              .orders = A "," B,
-                                              .orders_len = sizeof A "," B - 1,
-                                              .count = 2,
-                                              .move = "refunded-kept",
-                                              .by = "boss",
-                                              .why = "broken"};
 
 TEST(a_recovered_entry_is_written_at_once)
 {
@@ -832,7 +746,7 @@ TEST(a_recovered_entry_is_written_at_once)
     tick();
     must_ask(NOTE("018bcfe5-6800-7000-8000-000000000004", "cancelled", "user", ""));
     redis_answers(NULL);
-    ck_assert(sk_returns_recover(returns, voucher, fake_redis.run_number, &found));
+    recover();
     must_ask(WRITE("3", A "," B, "refunded-kept", "boss", "broken"));
     cancel(3);
     tick();
@@ -848,34 +762,6 @@ TEST(a_recovered_entry_is_written_at_once)
     must_be_idle();
 }
 
-TEST_EACH(a_recovered_entry_is_written_until_it_is_answered, FAILURES)
-{
-    ck_assert(sk_returns_recover(returns, voucher, fake_redis.run_number, &found));
-    for (int tries = 0; tries < 3; tries++) {
-        must_ask(WRITE("3", A "," B, "refunded-kept", "boss", "broken"));
-        fail_to_write(_i);
-        ck_assert_int_eq(recoveries, 0);
-        while (!course_waits())
-            tick();
-    }
-    all_returned(2);
-    redis_answers(&one);
-    ck_assert_int_eq(recoveries, 1);
-    must_be_idle();
-}
-
-// A rebuild of the voucher should have settled it. A forged one is settled by the next rebuild.
-TEST(a_recovered_entry_of_an_older_epoch_is_suspect)
-{
-    ck_assert(sk_returns_recover(returns, voucher, fake_redis.run_number, &found));
-    PG_ROWS(1, {NULL, "stale"});
-    ck_assert_int_eq(suspicions, 1);
-    ck_assert_int_eq(last_doubt, SK_DOUBT_BEHIND);
-    ck_assert_int_eq(recoveries, 1);
-    ck_assert_uint_eq(fake_redis.count, 0);
-    must_be_idle();
-}
-
 // ---- memory ----
 
 enum { STEPS_MAX = 50 }; // more than one order's path takes
@@ -883,7 +769,7 @@ enum { STEPS_MAX = 50 }; // more than one order's path takes
 // Runs one order's path, answering as far as it goes; with `short_of_memory` it may not come to its end.
 static void play(bool short_of_memory)
 {
-    for (int i = 0; !sk_returns_idle(returns) || course_waits(); i++) {
+    for (int i = 0; sk_returns_count(returns) > 0 || course_waits(); i++) {
         if (i == STEPS_MAX && short_of_memory)
             return;
         if (!course_waits())
@@ -904,25 +790,28 @@ static bool was_asked(int script)
     return false;
 }
 
-// One allocation fails, or that one and all after it until memory is back. If it was accepted it gets one result; and
-// every journal entry is settled, or searched for.
-TEST_EACH(short_memory_loses_no_entry, 2)
+// One allocation fails, or that one and all after it until memory is back. An order that was accepted gets one result,
+// a recovered entry is reported; and every journal entry is settled, or searched for.
+TEST_EACH(short_memory_loses_no_entry, 4)
 {
-    memory_stays_short = _i == 1;
     int refused = 0, not_noted = 0, searched_for = 0, written_again = 0;
+    bool recovers = _i >= 2;
+    memory_stays_short = _i % 2 == 1;
     memory_has_failed = true;
     for (int nth = 1; memory_has_failed; nth++) {
         fake_stores_forget();
-        waiters[1].told = orphans = 0;
+        waiters[1].told = recoveries = orphans = 0;
         memory_has_failed = false;
         allocations_left = nth;
-        enum sk_status status = ask_for(voucher, 1, SK_RETURN_CANCELLED, "user", "no need");
+        enum sk_status status = !recovers ? ask_for(voucher, 1, SK_RETURN_CANCELLED, "user", "no need")
+                                : sk_returns_recover(returns, voucher, fake_redis.run_number, &found) ? SK_OK
+                                                                                                      : SK_NO_MEM;
         play(memory_stays_short);
         allocations_left = 0;
         play(false);
         ck_assert(status == SK_OK || status == SK_NO_MEM);
-        ck_assert_int_eq(waiters[1].told, status == SK_OK);
-        if (was_asked(SK_SCRIPT_NOTE_RETURN))
+        ck_assert_int_eq(recovers ? recoveries : waiters[1].told, status == SK_OK);
+        if (status == SK_OK && (recovers || was_asked(SK_SCRIPT_NOTE_RETURN)))
             ck_assert_int_eq(was_asked(SK_SCRIPT_SETTLE_ENTRY), orphans == 0);
         refused += status != SK_OK;
         not_noted += status == SK_OK && !was_asked(SK_SCRIPT_NOTE_RETURN);
@@ -930,38 +819,20 @@ TEST_EACH(short_memory_loses_no_entry, 2)
         written_again += was_asked(SK_SCRIPT_SETTLE_ENTRY) && waiters[1].end == SK_RETURN_UNAVAILABLE;
         must_be_idle();
     }
+    if (recovers) {
+        ck_assert_int_eq(refused, 2);
+        return;
+    }
     ck_assert_int_ge(refused, 1);
     ck_assert_int_ge(not_noted, 2);    // neither its ids nor its entry have a place
     ck_assert_int_ge(searched_for, 1); // before it is settled
     ck_assert_int_ge(written_again, 1);
 }
 
-TEST_EACH(short_memory_leaves_an_entry_to_a_later_sweep, 2)
-{
-    memory_stays_short = _i == 1;
-    int left = 0;
-    memory_has_failed = true;
-    for (int nth = 1; memory_has_failed; nth++) {
-        fake_stores_forget();
-        recoveries = orphans = 0;
-        memory_has_failed = false;
-        allocations_left = nth;
-        bool taken = sk_returns_recover(returns, voucher, fake_redis.run_number, &found);
-        play(memory_stays_short);
-        allocations_left = 0;
-        play(false);
-        ck_assert_int_eq(recoveries, taken);
-        ck_assert_int_eq(was_asked(SK_SCRIPT_SETTLE_ENTRY), taken && orphans == 0);
-        left += !taken;
-        must_be_idle();
-    }
-    ck_assert_int_eq(left, 2);
-}
-
 TEST(several_need_memory)
 {
     allocations_left = 1;
-    ck_assert_int_eq(sk_return_orders(returns, voucher, A, SK_RETURN_EXPIRED, "expiry", on_all_done, &all), SK_NO_MEM);
+    ck_assert_int_eq(expire(A), SK_NO_MEM);
     ck_assert_int_eq(all.told, 0);
     must_be_idle();
     allocations_left = 1;
@@ -997,7 +868,7 @@ TEST(a_link_that_is_short_of_memory_loses_no_entry)
 static void close_now(void)
 {
     sk_returns_close(returns);
-    ck_assert_ptr_null(voucher->entries.oldest);
+    ck_assert(sk_list_is_empty(&voucher->entries.own));
     start();
 }
 
@@ -1020,12 +891,10 @@ TEST_EACH(closing_tells_in_every_state, 4)
 
 TEST(closing_tells_who_waits_for_several)
 {
-    ck_assert_int_eq(sk_return_orders(returns, voucher, A "," B, SK_RETURN_EXPIRED, "expiry", on_all_done, &all),
-                     SK_OK);
-    ck_assert(sk_returns_recover(returns, voucher, fake_redis.run_number, &found));
+    ck_assert_int_eq(expire(A "," B), SK_OK);
+    recover();
     close_now();
-    ck_assert_int_eq(all.told, 1);
-    ck_assert_int_eq(all.end, SK_RETURN_UNAVAILABLE);
+    all_must_be_told(SK_RETURN_UNAVAILABLE, 0);
     ck_assert_int_eq(recoveries, 0); // it is not settled
     sk_returns_close(NULL);
 }
