@@ -14,18 +14,6 @@
 
 enum { CHALLENGE_TTL_S = 300, NONCE_MAX = 64, BODY_SIZE = 256 };
 
-static void ticket_on_offer(const struct sk_context *context, struct sk_request *request,
-                            const struct sk_answer *answer);
-static enum sk_verdict ticket_check_work(const struct sk_context *context, struct sk_request *request,
-                                         const struct sk_voucher *voucher);
-static enum sk_verdict ticket_check_solution(const struct sk_context *context, struct sk_request *request,
-                                             const struct sk_voucher *voucher, const json_t *challenge,
-                                             const json_t *nonce);
-static void ticket_give_ticket(const struct sk_context *context, struct sk_request *request,
-                               const struct sk_voucher *voucher);
-static void ticket_give_challenge(const struct sk_context *context, struct sk_request *request,
-                                  const struct sk_voucher *voucher);
-
 static uint32_t ticket_now_s(void)
 {
     return (uint32_t)(sk_wall_ms() / 1000);
@@ -55,34 +43,6 @@ void sk_ticket_read(const struct sk_context *context, const struct sk_request *r
 }
 
 // ---- issuing tickets ----
-
-void sk_handle_ticket(const struct sk_context *context, struct sk_request *request)
-{
-    struct sk_call *call = sk_call_of(request);
-    if (!sk_tickets_on(context->tickets)) {
-        sk_answer_refusal(context->answers, request, SK_VERDICT_TICKETS_OFF);
-        return;
-    }
-    call->on_answer = ticket_on_offer;
-    sk_check_offer(context->control, call->voucher_id, request->handle);
-}
-
-static void ticket_on_offer(const struct sk_context *context, struct sk_request *request,
-                            const struct sk_answer *answer)
-{
-    const struct sk_voucher *voucher =
-        answer->verdict == SK_VERDICT_FOUND
-            ? sk_catalogue_find(context->control->sale->catalogue, sk_call_of(request)->voucher_id)
-            : NULL;
-    if (voucher == NULL)
-        sk_answer_send(context->answers, request, answer);
-    else if (!sk_tickets_on(context->tickets)) // the secret was taken away meanwhile
-        sk_answer_refusal(context->answers, request, SK_VERDICT_TICKETS_OFF);
-    else if (request->method == SK_METHOD_GET)
-        ticket_give_challenge(context, request, voucher);
-    else if (ticket_check_work(context, request, voucher) == SK_VERDICT_OK)
-        ticket_give_ticket(context, request, voucher);
-}
 
 static void ticket_make(const struct sk_context *context, struct sk_request *request, enum sk_ticket_kind kind,
                         const struct sk_voucher *voucher, uint32_t expires_s, char out[SK_TICKET_SIZE])
@@ -120,7 +80,17 @@ static void ticket_give_challenge(const struct sk_context *context, struct sk_re
     sk_answer_send(context->answers, request, &(struct sk_answer){.verdict = SK_VERDICT_FOUND, .body = body});
 }
 
-// ---- the work ----
+static enum sk_verdict ticket_check_solution(const struct sk_context *context, struct sk_request *request,
+                                             const struct sk_voucher *voucher, const json_t *challenge,
+                                             const json_t *nonce)
+{
+    struct sk_ticket ticket = {
+        .kind = SK_TICKET_CHALLENGE, .voucher_id = voucher->id, .user = sk_call_of(request)->user};
+    bool good = sk_tickets_check(context->tickets, json_string_value(challenge), ticket_now_s(), &ticket) &&
+                ticket.offer == voucher->offer &&
+                sk_work_done(json_string_value(challenge), json_string_value(nonce), voucher->work_bits);
+    return good ? SK_VERDICT_OK : SK_VERDICT_WORK_INVALID;
+}
 
 // OK: the work is done, or none is needed. Else the request was refused.
 static enum sk_verdict ticket_check_work(const struct sk_context *context, struct sk_request *request,
@@ -158,14 +128,30 @@ static enum sk_verdict ticket_check_work(const struct sk_context *context, struc
     return verdict;
 }
 
-static enum sk_verdict ticket_check_solution(const struct sk_context *context, struct sk_request *request,
-                                             const struct sk_voucher *voucher, const json_t *challenge,
-                                             const json_t *nonce)
+static void ticket_on_offer(const struct sk_context *context, struct sk_request *request,
+                            const struct sk_answer *answer)
 {
-    struct sk_ticket ticket = {
-        .kind = SK_TICKET_CHALLENGE, .voucher_id = voucher->id, .user = sk_call_of(request)->user};
-    bool good = sk_tickets_check(context->tickets, json_string_value(challenge), ticket_now_s(), &ticket) &&
-                ticket.offer == voucher->offer &&
-                sk_work_done(json_string_value(challenge), json_string_value(nonce), voucher->work_bits);
-    return good ? SK_VERDICT_OK : SK_VERDICT_WORK_INVALID;
+    const struct sk_voucher *voucher =
+        answer->verdict == SK_VERDICT_FOUND
+            ? sk_catalogue_find(context->control->sale->catalogue, sk_call_of(request)->voucher_id)
+            : NULL;
+    if (voucher == NULL)
+        sk_answer_send(context->answers, request, answer);
+    else if (!sk_tickets_on(context->tickets)) // the secret was taken away meanwhile
+        sk_answer_refusal(context->answers, request, SK_VERDICT_TICKETS_OFF);
+    else if (request->method == SK_METHOD_GET)
+        ticket_give_challenge(context, request, voucher);
+    else if (ticket_check_work(context, request, voucher) == SK_VERDICT_OK)
+        ticket_give_ticket(context, request, voucher);
+}
+
+void sk_handle_ticket(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_call *call = sk_call_of(request);
+    if (!sk_tickets_on(context->tickets)) {
+        sk_answer_refusal(context->answers, request, SK_VERDICT_TICKETS_OFF);
+        return;
+    }
+    call->on_answer = ticket_on_offer;
+    sk_check_offer(context->control, call->voucher_id, request->handle);
 }

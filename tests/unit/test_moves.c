@@ -72,7 +72,7 @@ static void must_be_wrong_state(const char *status)
 
 static void pay(void)
 {
-    sk_move_pay(&control, order, &payment, "till", 1);
+    sk_move_pay(&control, order, "", &payment, "till", 1);
 }
 
 static void cancel(void)
@@ -96,7 +96,7 @@ static void retire(void)
 
 static void pay_own(void)
 {
-    sk_move_pay_own(&control, order, USER, &payment, 1);
+    sk_move_pay(&control, order, USER, &payment, "demo", 1);
 }
 
 TEST(a_buyer_of_the_demo_pays_an_order_of_their_own)
@@ -151,7 +151,7 @@ TEST(the_longest_texts_fit)
     memset(why, 'w', sizeof why - 1);
     memset(by, 'b', sizeof by - 1);
     reference[sizeof reference - 1] = why[sizeof why - 1] = by[sizeof by - 1] = '\0';
-    sk_move_pay(&control, order, &(struct sk_payment){reference, INT64_MAX, "CNY"}, by, 1);
+    sk_move_pay(&control, order, "", &(struct sk_payment){reference, INT64_MAX, "CNY"}, by, 1);
     ck_assert_str_eq(the_statement(SK_STATEMENT_PAY_ORDER)->argv[2], reference);
     ck_assert_str_eq(the_statement(SK_STATEMENT_PAY_ORDER)->argv[5], by);
     paid("paid", DOCUMENT);
