@@ -166,25 +166,19 @@ static void fields_take(struct sk_fields *read, const struct sk_field *fields, s
 
 static const char *fields_reason_of(const json_error_t *error)
 {
-    switch (json_error_code(error)) {
-    case json_error_stack_overflow:
-        return "it nests too deep";
-    case json_error_invalid_utf8:
-        return "it is not UTF-8";
-    case json_error_premature_end_of_input:
-        return "it ends too early";
-    case json_error_end_of_input_expected:
-        return "there is more behind its end";
-    case json_error_null_character:
-    case json_error_null_byte_in_key:
-        return "\\u0000 is not allowed";
-    case json_error_duplicate_key:
-        return "a member is there twice; what else is wrong is not listed";
-    case json_error_numeric_overflow:
-        return "a number is too large";
-    default:
-        return "the syntax is wrong";
-    }
+    static const char *const reasons[] = {
+        [json_error_stack_overflow] = "it nests too deep",
+        [json_error_invalid_utf8] = "it is not UTF-8",
+        [json_error_premature_end_of_input] = "it ends too early",
+        [json_error_end_of_input_expected] = "there is more behind its end",
+        [json_error_null_character] = "\\u0000 is not allowed",
+        [json_error_null_byte_in_key] = "\\u0000 is not allowed",
+        [json_error_duplicate_key] = "a member is there twice; what else is wrong is not listed",
+        [json_error_numeric_overflow] = "a number is too large",
+    };
+    size_t code = (size_t)json_error_code(error);
+    bool known = code < sizeof reasons / sizeof reasons[0] && reasons[code] != NULL;
+    return known ? reasons[code] : "the syntax is wrong";
 }
 
 bool sk_fields_open(struct sk_fields *read, const char *body, size_t len, const struct sk_field *fields, size_t count,

@@ -135,26 +135,20 @@ static bool live_is_over(const struct sk_voucher *voucher)
     return live_state(voucher) == SK_VOUCHER_CLOSED || live_state(voucher) == SK_VOUCHER_RETIRED;
 }
 
-static void live_put_shown(const struct live_feed *feed, uint64_t now, char out[SHOWN_SIZE])
+static void live_show(struct live_feed *feed)
 {
+    char shown[SHOWN_SIZE], time[SK_TIME_SIZE], remaining[SK_PARAM_NUMBER_SIZE] = "null";
+    uint64_t now = sk_wall_ms();
     struct sk_phase_terms terms = {.state = live_state(feed->voucher), .remaining = feed->remaining};
     if (feed->voucher != NULL) {
         terms.begin_ms = feed->voucher->begin_ms;
         terms.end_ms = feed->voucher->end_ms;
     }
-    char remaining[SK_PARAM_NUMBER_SIZE] = "null";
     if (feed->remaining != NOT_KNOWN)
         (void)sk_params_number(remaining, feed->remaining);
-    (void)snprintf(out, SHOWN_SIZE, "\"remaining\":%s,\"state\":\"%s\",\"phase\":\"%s\",\"rate\":%.*f", remaining,
+    (void)snprintf(shown, sizeof shown, "\"remaining\":%s,\"state\":\"%s\",\"phase\":\"%s\",\"rate\":%.*f", remaining,
                    sk_voucher_state_name(terms.state), sk_phase(&terms, (int64_t)now),
                    feed->rate < TENTHS_UP_TO ? 1 : 0, feed->rate);
-}
-
-static void live_show(struct live_feed *feed)
-{
-    char shown[SHOWN_SIZE], time[SK_TIME_SIZE];
-    uint64_t now = sk_wall_ms();
-    live_put_shown(feed, now, shown);
     feed->over = live_is_over(feed->voucher);
     if (strcmp(shown, feed->shown) == 0)
         return;
@@ -477,16 +471,6 @@ static size_t live_read_ids(struct sk_request *request, int64_t ids[SK_LIVE_VOUC
     return 0;
 }
 
-static bool live_has_ended(const struct sk_catalogue *catalogue, struct sk_request *request, const int64_t *ids,
-                           size_t count)
-{
-    const char *last_id = sk_request_header(request, "last-event-id", NULL);
-    bool ended = last_id != NULL && strcmp(last_id, END_ID) == 0;
-    for (size_t i = 0; ended && i < count; i++)
-        ended = live_is_over(sk_catalogue_find(catalogue, ids[i]));
-    return ended;
-}
-
 static void live_on_gone(const struct sk_context *context, struct sk_request *request)
 {
     sk_live_leave(context->control->live, request->handle);
@@ -506,7 +490,11 @@ static void live_check(const struct sk_context *context, struct sk_request *requ
         sk_check_offer(context->control, ids[call->checked], request->handle);
         return;
     }
-    if (live_has_ended(catalogue, request, ids, count)) {
+    const char *last_id = sk_request_header(request, "last-event-id", NULL);
+    bool ended = last_id != NULL && strcmp(last_id, END_ID) == 0;
+    for (size_t i = 0; ended && i < count; i++)
+        ended = live_is_over(sk_catalogue_find(catalogue, ids[i]));
+    if (ended) {
         sk_answer_nothing(context->answers, request);
         return;
     }

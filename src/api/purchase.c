@@ -101,30 +101,6 @@ bool sk_purchase(struct sk_control *control, const struct sk_wish *wish, uint64_
 
 // ---- the answer ----
 
-// The quantity is above the voucher's limit.
-static void purchase_refuse_quantity(const struct sk_context *context, struct sk_request *request, int64_t limit)
-{
-    char detail[64];
-    (void)snprintf(detail, sizeof detail, "must be an integer from 1 to %" PRId64, limit);
-    sk_answer_send(context->answers, request,
-                   &(struct sk_answer){.verdict = SK_VERDICT_INVALID, .member = "quantity", .detail = detail});
-}
-
-// Nearly all are as SOLD_OUT: without a word of their own.
-static void purchase_refuse(const struct sk_context *context, struct sk_request *request,
-                            const struct sk_purchase_result *result)
-{
-    enum sk_verdict verdict = sk_verdict_of_purchase(result->code);
-    if (result->order_id == NULL && result->retry_after_ms == 0 && result->code != SK_PURCHASE_NOT_ENOUGH)
-        sk_answer_refusal(context->answers, request, verdict);
-    else
-        sk_answer_send(context->answers, request,
-                       &(struct sk_answer){.verdict = verdict,
-                                           .order_id = result->order_id,
-                                           .left = result->left,
-                                           .retry_after_ms = result->retry_after_ms});
-}
-
 static void purchase_answer_order(const struct sk_context *context, struct sk_request *request,
                                   const struct sk_purchase_result *result)
 {
@@ -161,19 +137,26 @@ static void purchase_answer_again(const struct sk_context *context, struct sk_re
 static void purchase_answer(const struct sk_context *context, struct sk_request *request,
                             const struct sk_purchase_result *result)
 {
-    switch (result->code) {
-    case SK_PURCHASE_PLACED:
-    case SK_PURCHASE_ACCEPTED:
+    enum sk_purchase_code code = result->code;
+    char detail[64];
+    if (code == SK_PURCHASE_PLACED || code == SK_PURCHASE_ACCEPTED) {
         purchase_answer_order(context, request, result);
-        break;
-    case SK_PURCHASE_INVALID:
-        purchase_refuse_quantity(context, request, result->left);
-        break;
-    default:
-        if (result->repeats)
-            purchase_answer_again(context, request, result->order_id);
-        else
-            purchase_refuse(context, request, result);
+    } else if (result->repeats) {
+        purchase_answer_again(context, request, result->order_id);
+    } else if (result->order_id == NULL && result->retry_after_ms == 0 && code != SK_PURCHASE_NOT_ENOUGH &&
+               code != SK_PURCHASE_INVALID) { // nearly all are as SOLD_OUT: without a word of their own
+        sk_answer_refusal(context->answers, request, sk_verdict_of_purchase(code));
+    } else {
+        struct sk_answer answer = {.verdict = sk_verdict_of_purchase(code),
+                                   .order_id = result->order_id,
+                                   .left = result->left,
+                                   .retry_after_ms = result->retry_after_ms};
+        if (code == SK_PURCHASE_INVALID) { // the quantity is above the voucher's limit
+            (void)snprintf(detail, sizeof detail, "must be an integer from 1 to %" PRId64, result->left);
+            answer.member = "quantity";
+            answer.detail = detail;
+        }
+        sk_answer_send(context->answers, request, &answer);
     }
 }
 

@@ -56,14 +56,6 @@ static struct sk_query **query_bucket(struct sk_queries *queries, const char *ke
     return &queries->buckets[key[0] == '\0' ? 0 : 1 + sk_hash(key, strlen(key)) % (BUCKETS - 1)];
 }
 
-static struct sk_query *query_find(struct sk_queries *queries, const char *key)
-{
-    struct sk_query *query = *query_bucket(queries, key);
-    while (query != NULL && strcmp(query->key, key) != 0)
-        query = query->next;
-    return query;
-}
-
 static void query_add_asker(struct sk_queries *queries, struct sk_asker **list, uint64_t handle)
 {
     struct sk_asker *asker = queries->spare;
@@ -112,8 +104,10 @@ void *sk_query_new(struct sk_control *control, enum sk_pg_class class, uint64_t 
                    void (*start)(struct sk_query *query))
 {
     struct sk_queries *queries = control->queries;
-    struct sk_query *same = key == NULL ? NULL : query_find(queries, key);
+    struct sk_query *same = key == NULL ? NULL : *query_bucket(queries, key);
     SK_ASSERT(size >= sizeof *same && (key == NULL || strlen(key) < SK_QUERY_KEY_SIZE));
+    while (same != NULL && strcmp(same->key, key) != 0)
+        same = same->next;
     if (same != NULL && query_has_place(queries, class)) {
         query_add_asker(queries, &same->later, handle);
         return NULL;

@@ -85,25 +85,21 @@ void sk_stale_ask(struct sk_stale *stale)
     stale_answered(stale);
 }
 
-static void stale_put_voucher(const struct stale_voucher *shown, struct sk_buf *out, struct sk_phase_span *span)
-{
-    json_t *members = json_loads(shown->voucher->document, 0, NULL);
-    json_t *remaining = shown->remaining == NOT_KNOWN ? json_null() : json_integer(shown->remaining);
-    bool good = json_object_set_new(members, "remaining", remaining) == 0;
-    char *document = good ? json_dumps(members, JSON_COMPACT) : NULL;
-    if (document != NULL)
-        sk_phase_put(out, document, span);
-    else
-        out->failed = true;
-    free(document);
-    json_decref(members);
-}
-
 void sk_stale_put(const struct sk_stale *stale, struct sk_buf *out, struct sk_phase_span *span)
 {
     for (size_t i = 0; i < stale->count; i++) {
+        const struct stale_voucher *shown = &stale->vouchers[i];
+        json_t *members = json_loads(shown->voucher->document, 0, NULL);
+        json_t *remaining = shown->remaining == NOT_KNOWN ? json_null() : json_integer(shown->remaining);
+        bool good = json_object_set_new(members, "remaining", remaining) == 0;
+        char *document = good ? json_dumps(members, JSON_COMPACT) : NULL;
         if (i > 0)
             sk_buf_puts(out, ",");
-        stale_put_voucher(&stale->vouchers[i], out, span);
+        if (document != NULL)
+            sk_phase_put(out, document, span);
+        else
+            out->failed = true;
+        free(document);
+        json_decref(members);
     }
 }

@@ -85,28 +85,22 @@ static bool user_orders_ask_shard(struct user_orders *list, size_t shard)
     return enough;
 }
 
-static void user_orders_put_pending(const struct user_orders *list, const struct sk_rows *rows, size_t row,
-                                    char out[SK_ORDER_JSON_SIZE])
-{
-    struct sk_order_shown shown = {.id = sk_rows_text(rows, row, LISTED_ID),
-                                   .user = list->user,
-                                   .voucher_id = sk_rows_number(rows, row, LISTED_VOUCHER),
-                                   .quantity = 1,
-                                   .status = "pending"};
-    for (size_t i = 0; i < list->vouchers; i++) {
-        if (strcmp(list->asked[i].order_id, shown.id) == 0)
-            shown.quantity = list->asked[i].quantity;
-    }
-    (void)sk_order_json(out, &shown);
-}
-
 // Behind the settled orders of a page come those that no shard knows yet.
 static void user_orders_add_pending(struct user_orders *list, const struct sk_rows *rows, size_t settled, bool first)
 {
     struct sk_buf *body = &list->query.body;
     for (size_t i = settled; i < sk_rows_count(rows) && sk_rows_text(rows, i, LISTED_ID) != NULL; i++) {
         char pending[SK_ORDER_JSON_SIZE];
-        user_orders_put_pending(list, rows, i, pending);
+        struct sk_order_shown shown = {.id = sk_rows_text(rows, i, LISTED_ID),
+                                       .user = list->user,
+                                       .voucher_id = sk_rows_number(rows, i, LISTED_VOUCHER),
+                                       .quantity = 1,
+                                       .status = "pending"};
+        for (size_t asked = 0; asked < list->vouchers; asked++) {
+            if (strcmp(list->asked[asked].order_id, shown.id) == 0)
+                shown.quantity = list->asked[asked].quantity;
+        }
+        (void)sk_order_json(pending, &shown);
         if (i > settled || !first)
             sk_buf_puts(body, ",");
         sk_buf_puts(body, pending);

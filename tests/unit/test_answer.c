@@ -97,6 +97,7 @@ void sk_request_answer(struct sk_request *request, unsigned http_status, struct 
         made = *response;
     if (was_made && made.over != NULL)
         memcpy(made.body, made.over, made.len);
+    ck_assert(!was_made || strlen(made.body) == made.len);
 }
 
 const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count)
@@ -674,6 +675,7 @@ static const struct sk_response *refuse_traced(struct sk_request *request, int d
     must_have_text(json, "trace_id", id);
     json_decref(json);
     ck_assert_uint_eq(asked.trace.bytes, strlen(made.body));
+    ck_assert_pstr_eq(field("Cache-Control"), "no-store");
     ck_assert((field("Retry-After") != NULL) == (sk_verdict_retry_after_ms(verdict) > 0));
     *request = asked;
     return sent_one;

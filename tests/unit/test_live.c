@@ -305,21 +305,6 @@ TEST(the_last_event_id)
     ck_assert_uint_gt(strtoull(heard[2].last + 4, NULL, 10), id);
 }
 
-// A slow listener's missed events are not queued: it gets the newest state once it can receive.
-TEST(a_slow_one_hears_the_newest)
-{
-    let_listen(1, 1);
-    (void)pass(1000, 5, 0);
-    takes = false;
-    (void)pass(3000, 4, 0);
-    (void)pass(3000, 3, 0);
-    takes = true;
-    size_t before = heard[1].events;
-    (void)pass(SLICE_MS * 11, 3, 0);
-    ck_assert_uint_eq(heard[1].events, before + 1);
-    must_say(1, "\"remaining\":3,");
-}
-
 // Returned units are shown, but are not sales.
 TEST(the_rate)
 {
@@ -433,7 +418,7 @@ TEST_EACH(the_longest_text, 2)
     ck_assert(at == NULL || strstr(at + 1, "id: ") == NULL); // the last of them alone
 }
 
-// A slow listener misses states, but of no voucher the newest.
+// A slow listener's missed events are not queued: it gets the newest state of each voucher once it can receive.
 TEST(a_slow_one_of_several_vouchers)
 {
     let_follow_many(2, 1);
@@ -479,20 +464,6 @@ TEST(memory_is_short)
         allocations_left = 0;
         ck_assert_uint_eq(sk_live_count(live), 0);
     }
-}
-
-TEST(whether_there_is_such_a_voucher)
-{
-    static const char *const rows[][ROW_COLUMNS] = {{"5"}};
-    fake_catalogue_sync.newest_id = VOUCHER;
-    sk_check_offer(&control, VOUCHER - 1, 1);
-    (void)the_statement(SK_STATEMENT_FIND_VOUCHER);
-    pg_answers(&no_rows);
-    must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
-    sk_check_offer(&control, VOUCHER - 1, 2);
-    pg_answers(NULL);
-    must_be_told(2, SK_VERDICT_UNAVAILABLE);
-    (void)rows;
 }
 
 SUITE(.timeout_s = 60, .setup = setup, .teardown = teardown);

@@ -264,6 +264,19 @@ TEST(what_no_store_has_is_not_found)
     must_end(SK_VERDICT_FOUND, "-nalo");       // it was settled
 }
 
+// The order arrived after the move had looked for it. Another user's is not found for a move either.
+TEST(what_a_move_finds_is_pending)
+{
+    what = SK_LOOKUP_FOR_MOVE;
+    must_end(SK_VERDICT_PENDING, "o");
+    must_end(SK_VERDICT_PENDING, "-c");
+    must_end(SK_VERDICT_PENDING, "-naL");
+    must_end(SK_VERDICT_PENDING, "-nalo");
+    must_end(SK_VERDICT_NOT_FOUND, "?");
+    must_end(SK_VERDICT_NOT_FOUND, "-nal-fr");
+    ck_assert_str_eq(told_document, "");
+}
+
 // A store that has, or may have, lost data cannot prove that an order does not exist (P5).
 TEST(not_found_needs_a_redis_that_can_be_relied_on)
 {

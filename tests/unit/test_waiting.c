@@ -60,6 +60,14 @@ static void changed(const char *n, const char *document)
     pg_answers(&(struct sk_rows){1, rows});
 }
 
+// It begins to wait, and the first query is for it.
+static void wait_and_ask(const char *id, const char *status, uint64_t handle)
+{
+    wait_for(id, status, handle);
+    time_comes();
+    moved(NULL, "7:9:", NULL);
+}
+
 static void must_be_at_rest(void)
 {
     ck_assert_uint_eq(sk_waiting_count(waiting), 0);
@@ -97,14 +105,13 @@ TEST(a_change_is_told_once)
     must_be_at_rest();
 }
 
-// It changed between the client's last read and the first query.
-TEST(what_changed_before_is_told)
+// It changed between the client's last read and the first query; or it is another user's.
+TEST_EACH(what_changed_before_is_told, 2)
 {
-    wait_for(ID, "unpaid", 1);
-    time_comes();
-    moved(NULL, "7:9:", NULL);
-    changed("1", "{}");
-    must_be_shown(1, "{}");
+    wait_and_ask(ID, _i == 0 ? "unpaid" : "pending", 1);
+    changed("1", _i == 0 ? "{}" : NULL);
+    must_be_told(1, _i == 0 ? SK_VERDICT_FOUND : SK_VERDICT_NOT_FOUND);
+    ck_assert_str_eq(told_document, _i == 0 ? "{}" : "");
     must_be_at_rest();
 }
 
@@ -144,9 +151,7 @@ TEST(pending_ones_have_their_turns)
 
 TEST(nothing_is_missed_when_answers_are_lost)
 {
-    wait_for(ID, "unpaid", 1);
-    time_comes();
-    moved(NULL, "7:9:", NULL);
+    wait_and_ask(ID, "unpaid", 1);
     pg_answers(&no_rows);
     time_comes();
     pg_answers(NULL); // orders_moved
@@ -170,9 +175,7 @@ TEST(nothing_is_missed_when_answers_are_lost)
 TEST(too_many_have_moved)
 {
     static const char *rows[MOVED_MAX + 2][ROW_COLUMNS];
-    wait_for(ID, "unpaid", 1);
-    time_comes();
-    moved(NULL, "7:9:", NULL);
+    wait_and_ask(ID, "unpaid", 1);
     pg_answers(&no_rows);
     for (size_t i = 1; i < MOVED_MAX + 2; i++)
         rows[i][1] = ID2;
@@ -188,9 +191,7 @@ TEST(too_many_have_moved)
 
 TEST(the_time_is_up)
 {
-    wait_for(ID, "unpaid", 1);
-    time_comes();
-    moved(NULL, "7:9:", NULL);
+    wait_and_ask(ID, "unpaid", 1);
     pg_answers(&no_rows);
     sk_waiting_over(waiting, 1);
     time_comes();
@@ -203,26 +204,21 @@ TEST(the_time_is_up)
     must_be_at_rest();
 }
 
-// PostgreSQL has no row, so it is looked up like any order.
-TEST(the_time_is_up_and_it_is_pending)
+// PostgreSQL has no row, or no answer, so it is looked up like any order.
+TEST_EACH(the_time_is_up_and_it_is_pending, 2)
 {
     wait_for(ID, "pending", 1);
     sk_waiting_over(waiting, 1);
     time_comes();
-    moved(NULL, "7:9:", NULL);
-    pg_answers(&no_rows);
+    if (_i == 0)
+        moved(NULL, "7:9:", NULL);
+    else
+        pg_answers(NULL);
+    pg_answers(_i == 0 ? &no_rows : NULL);
     ck_assert_uint_eq(sk_waiting_count(waiting), 0);
     (void)the_statement(SK_STATEMENT_FIND_ORDER);
     pg_answers(NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
-    wait_for(ID, "pending", 2);
-    sk_waiting_over(waiting, 2);
-    time_comes();
-    pg_answers(NULL);
-    pg_answers(NULL);
-    (void)the_statement(SK_STATEMENT_FIND_ORDER);
-    pg_answers(NULL);
-    must_be_told(2, SK_VERDICT_UNAVAILABLE);
     must_be_at_rest();
 }
 
@@ -240,16 +236,6 @@ TEST(clients_leave)
     changed("1", "{}");
     ck_assert_uint_eq(told_count, 0);
     sk_waiting_leave(waiting, 3);
-    must_be_at_rest();
-}
-
-TEST(another_users_order)
-{
-    wait_for(ID, "pending", 1);
-    time_comes();
-    moved(NULL, "7:9:", NULL);
-    changed("1", NULL);
-    must_be_told(1, SK_VERDICT_NOT_FOUND);
     must_be_at_rest();
 }
 
