@@ -284,32 +284,30 @@ static void must_be_refused(enum sk_method method, const char *path, unsigned wi
     ck_assert_msg(status == with, "%s: %u, not %u", path, status, with);
 }
 
-// The next of some texts with bars between them, as out[]. False: that was the last one.
-static bool next_of(const char **texts, char out[PATH_SIZE])
+// The next of some texts with this character between them, as out[]. False: that was the last one.
+static bool next_of(const char **texts, char between, char out[PATH_SIZE])
 {
-    size_t len = *texts == NULL ? 0 : strcspn(*texts, "|");
-    if (*texts == NULL)
-        return false;
+    const char *text = *texts, *end = text == NULL ? NULL : strchr(text, between);
+    size_t len = text == NULL ? 0 : end == NULL ? strlen(text) : (size_t)(end - text);
     ck_assert_uint_lt(len, PATH_SIZE);
-    (void)snprintf(out, PATH_SIZE, "%.*s", (int)len, *texts);
-    *texts = (*texts)[len] == '|' ? *texts + len + 1 : NULL;
-    return true;
+    (void)snprintf(out, PATH_SIZE, "%.*s", (int)len, text == NULL ? "" : text);
+    *texts = end == NULL ? NULL : end + 1;
+    return text != NULL;
 }
 
-static void all_must_be_refused(enum sk_method method, const char *paths, unsigned with)
+// Asks for all of these ("POST/seckill/7 GET/orders"). 0: each comes to its handler.
+static void all_must_get(unsigned with, const char *requests)
 {
-    char path[PATH_SIZE];
-    while (next_of(&paths, path))
-        must_be_refused(method, path, with);
-}
-
-// A path that is off is like one that never was.
-static void all_must_be_there(bool there, enum sk_method method, const char *paths)
-{
-    char path[PATH_SIZE];
-    while (next_of(&paths, path)) {
-        (void)ask(method, path);
-        ck_assert_msg((handled[0] != '\0') == there && status == (there ? 0 : 404), "%s: %u", path, status);
+    static const char *const methods[] = {
+        [SK_METHOD_GET] = "GET",     [SK_METHOD_POST] = "POST",       [SK_METHOD_PATCH] = "PATCH",
+        [SK_METHOD_OTHER] = "OTHER", [SK_METHOD_OPTIONS] = "OPTIONS", [SK_METHOD_UNKNOWN] = "UNKNOWN"};
+    char one[PATH_SIZE];
+    while (next_of(&requests, ' ', one)) {
+        size_t method = 0;
+        while (strncmp(one, methods[method], strlen(methods[method])) != 0)
+            ck_assert_uint_lt(++method, COUNT(methods));
+        (void)ask((enum sk_method)method, one + strlen(methods[method]));
+        ck_assert_msg((handled[0] == '\0') == (with != 0) && status == with, "%s: %s, %u", one, handled, status);
     }
 }
 
@@ -381,19 +379,12 @@ TEST(each_route_has_its_handlers_and_its_wait)
 TEST(the_last_connections_are_for_buyers_operators_and_probes)
 {
     crowded = true;
-    must_come_to(SK_METHOD_POST, "/seckill/7", "buy", 7);
-    must_come_to(SK_METHOD_GET, "/healthz", "health", 0);
-    must_come_to(SK_METHOD_GET, "/readyz", "ready", 0);
-    must_come_to(SK_METHOD_POST, "/admin/vouchers/7/pause", "pause", STORES);
-    must_come_to(SK_METHOD_GET, "/admin/orders", "admin_orders", STORES);
+    all_must_get(0, "POST/seckill/7 GET/healthz GET/readyz POST/admin/vouchers/7/pause GET/admin/orders");
     ck_assert(!asked.last);
-    all_must_be_refused(SK_METHOD_GET,
-                        "/orders|/orders/" ORDER "|/vouchers|/vouchers/7|/vouchers/7/events|/vouchers/events|/metrics|"
-                        "/openapi.json|/nowhere",
-                        503);
+    all_must_get(503, "GET/orders GET/orders/" ORDER " GET/vouchers GET/vouchers/7 GET/vouchers/7/events "
+                      "GET/vouchers/events GET/metrics GET/openapi.json GET/nowhere");
     ck_assert(asked.last);
-    must_be_refused(SK_METHOD_POST, "/orders/" ORDER "/cancel", 503);
-    must_be_refused(SK_METHOD_POST, "/orders/" ORDER "/pay", 503);
+    all_must_get(503, "POST/orders/" ORDER "/cancel POST/orders/" ORDER "/pay");
     token = NULL;
     must_be_refused(SK_METHOD_POST, "/admin/vouchers/7/pause", 401);
     crowded = false;
@@ -434,15 +425,12 @@ TEST(operators_may_have_a_listener_of_their_own)
     for (int operators = 0; operators < 2; operators++) {
         options.operators = operators != 0;
         open_again();
-        all_must_be_there(operators, SK_METHOD_GET,
-                          "/admin/vouchers|/admin/vouchers/7|/admin/orders|/admin/events|/admin/instances|/admin/ui|"
-                          "/metrics");
-        all_must_be_there(!operators, SK_METHOD_GET,
-                          "/orders|/vouchers|/vouchers/7|/vouchers/7/events|/vouchers/events|/vouchers/7/ticket|"
-                          "/openapi.json|/");
-        all_must_be_there(!operators, SK_METHOD_POST, "/seckill/7|/orders/" ORDER "/pay");
-        all_must_be_there(true, SK_METHOD_POST, "/orders/" ORDER "/refund");
-        all_must_be_there(true, SK_METHOD_GET, "/healthz|/readyz|/web/shop.css|/orders/" ORDER);
+        all_must_get(operators ? 0 : 404, "GET/admin/vouchers GET/admin/vouchers/7 GET/admin/orders GET/admin/events "
+                                          "GET/admin/instances GET/admin/ui GET/metrics");
+        all_must_get(operators ? 404 : 0, "GET/orders GET/vouchers GET/vouchers/7 GET/vouchers/7/events "
+                                          "GET/vouchers/events GET/vouchers/7/ticket GET/openapi.json GET/");
+        all_must_get(operators ? 404 : 0, "POST/seckill/7 POST/orders/" ORDER "/pay");
+        all_must_get(0, "POST/orders/" ORDER "/refund GET/healthz GET/readyz GET/web/shop.css GET/orders/" ORDER);
         ck_assert_str_eq(sk_call_of(&asked)->user, operators ? "" : "alice");
     }
     token = NULL;
@@ -463,11 +451,11 @@ TEST(pages_and_the_demo_may_be_off)
     for (int on = 0; on < 4; on++) {
         bool has_pages = (on & 1) != 0, has_demo = (on & 2) != 0;
         open_with(has_pages, has_demo);
-        all_must_be_there(has_pages, SK_METHOD_GET,
-                          "/|/web/shop.css|/web/|/web/../x|/admin/ui|/admin|/admin/|/admin/ui/");
-        all_must_be_refused(SK_METHOD_POST, "/|/web/shop.css|/web/|/web/../x|/admin/ui", has_pages ? 405 : 404);
-        all_must_be_there(has_pages && has_demo, SK_METHOD_GET, "/pay");
-        all_must_be_there(has_demo, SK_METHOD_POST, demo_pay);
+        all_must_get(has_pages ? 0 : 404,
+                     "GET/ GET/web/shop.css GET/web/ GET/web/../x GET/admin/ui GET/admin GET/admin/ GET/admin/ui/");
+        all_must_get(has_pages ? 405 : 404, "POST/ POST/web/shop.css POST/web/ POST/web/../x POST/admin/ui");
+        all_must_get(has_pages && has_demo ? 0 : 404, "GET/pay");
+        all_must_get(has_demo ? 0 : 404, "POST/demo/orders/" ORDER "/pay");
         must_be_refused(SK_METHOD_GET, demo_pay, has_demo ? 405 : 404);
     }
     must_come_to(SK_METHOD_GET, "/", "page", 0);
@@ -479,7 +467,7 @@ TEST(pages_and_the_demo_may_be_off)
     must_come_to(SK_METHOD_GET, "/pay", "demo_page", 0);
     must_come_to(SK_METHOD_POST, demo_pay, "demo_pay", STORES);
     user = NULL;
-    all_must_be_refused(SK_METHOD_POST, "/demo/orders/" ORDER "/pay|/demo/orders/x/pay", 401);
+    all_must_get(401, "POST/demo/orders/" ORDER "/pay POST/demo/orders/x/pay");
     user = "alice";
     must_be_refused(SK_METHOD_POST, "/demo/orders/x/pay", 400);
     sent_type = NULL;
@@ -489,10 +477,8 @@ TEST(pages_and_the_demo_may_be_off)
 TEST(pages_lead_nowhere_else)
 {
     open_with(1, 1);
-    all_must_be_refused(SK_METHOD_GET,
-                        "//|/index.html|/web|/webx|/admin/ui/x|/admin/u|/pay/|/payx|/demo|/demo/orders/" ORDER
-                        "|/demo/orders/../pay|/./|/..",
-                        404);
+    all_must_get(404, "GET// GET/index.html GET/web GET/webx GET/admin/ui/x GET/admin/u GET/pay/ GET/payx GET/demo "
+                      "GET/demo/orders/" ORDER " GET/demo/orders/../pay GET/./ GET/..");
 }
 
 TEST(metrics_may_be_open_to_anyone)
@@ -541,34 +527,32 @@ TEST(ids_and_callers_are_read)
 
 TEST(paths_that_lead_nowhere)
 {
-    static const char paths[] = "|/|*|/seckill|/seckill/7/|/seckill/7/8|//seckill/7|/SECKILL/7|/seckill/.|/seckill/..|"
-                                "/orders/..|/orders/" ORDER "/|/ordersx|/vouchers/.|/vouchersx|/healthz/|/readyz?|"
-                                "/admin|/admin/|/admin/voucher";
-    all_must_be_refused(SK_METHOD_GET, paths, 404);
-    all_must_be_refused(SK_METHOD_POST, paths, 404);
-    all_must_be_refused(SK_METHOD_UNKNOWN, paths, 404);
+    const char *paths = " / * /seckill /seckill/7/ /seckill/7/8 //seckill/7 /SECKILL/7 /seckill/. /seckill/.. "
+                        "/orders/.. /orders/" ORDER "/ /ordersx /vouchers/. /vouchersx /healthz/ /readyz? "
+                        "/admin /admin/ /admin/voucher"; // the first is empty
+    char path[PATH_SIZE];
+    while (next_of(&paths, ' ', path)) {
+        must_be_refused(SK_METHOD_GET, path, 404);
+        must_be_refused(SK_METHOD_POST, path, 404);
+        must_be_refused(SK_METHOD_UNKNOWN, path, 404);
+    }
 }
 
 TEST(bad_ids)
 {
-    all_must_be_refused(SK_METHOD_GET,
-                        "/vouchers/|/vouchers/x|/orders/|/orders/x|/orders/" ORDER
-                        "0|/admin/vouchers/|/admin/vouchers/x|/admin/vouchers/x/y",
-                        400);
-    all_must_be_refused(SK_METHOD_POST,
-                        "/seckill/|/seckill/x|/seckill/0|/seckill/7%00|"
-                        "/seckill/1234567890123456789012345678901234567890|/orders/x/cancel|/orders//cancel|"
-                        "/orders/" ORDER "0/pay|/orders/x/refund|/admin/vouchers/x/reconcile",
-                        400);
-    all_must_be_refused(SK_METHOD_POST,
-                        "/admin/vouchers/7/dead-letters/x/requeue|/admin/vouchers/7/dead-letters//requeue", 404);
+    all_must_get(400, "GET/vouchers/ GET/vouchers/x GET/orders/ GET/orders/x GET/orders/" ORDER "0 GET/admin/vouchers/ "
+                      "GET/admin/vouchers/x GET/admin/vouchers/x/y POST/seckill/ POST/seckill/x POST/seckill/0 "
+                      "POST/seckill/7%00 POST/seckill/1234567890123456789012345678901234567890 POST/orders/x/cancel "
+                      "POST/orders//cancel POST/orders/" ORDER "0/pay POST/orders/x/refund "
+                      "POST/admin/vouchers/x/reconcile");
+    all_must_get(404, "POST/admin/vouchers/7/dead-letters/x/requeue POST/admin/vouchers/7/dead-letters//requeue");
 }
 
 TEST(what_is_checked_first)
 {
     user = NULL;
     must_be_refused(SK_METHOD_POST, "/seckill/7", 401);
-    all_must_be_refused(SK_METHOD_POST, "/seckill/x|/vouchers/x/ticket", 400);
+    all_must_get(400, "POST/seckill/x POST/vouchers/x/ticket");
     must_be_refused(SK_METHOD_GET, "/seckill/x", 405);
     must_be_refused(SK_METHOD_GET, "/orders/x", 400); // an admin's token
     token = NULL;
@@ -580,17 +564,15 @@ TEST(what_is_checked_first)
     sent_type = NULL;
     must_be_refused(SK_METHOD_POST, "/admin/vouchers", 415);
     token = "Bearer x";
-    must_be_refused(SK_METHOD_POST, "/admin/vouchers", 401);
-    must_be_refused(SK_METHOD_OTHER, "/admin/vouchers", 401);
-    all_must_be_refused(SK_METHOD_GET,
-                        "/admin/vouchers/x|/admin/vouchersx|/admin/orders|/admin/events|/admin/vouchers/7/audit", 401);
+    all_must_get(401, "POST/admin/vouchers OTHER/admin/vouchers GET/admin/vouchers/x GET/admin/vouchersx "
+                      "GET/admin/orders GET/admin/events GET/admin/vouchers/7/audit");
     must_be_refused(SK_METHOD_GET, "/admin/voucher", 404);
     token = "Bearer reader-token-0001";
     must_be_refused(SK_METHOD_POST, "/admin/vouchers/x/reconcile", 403);
     must_be_refused(SK_METHOD_OTHER, "/admin/vouchers/x/reconcile", 405);
     must_be_refused(SK_METHOD_GET, "/admin/vouchers/x", 400);
     token = "Bearer payments-token-01";
-    all_must_be_refused(SK_METHOD_GET, "/admin/orders|/admin/events|/admin/vouchers/7/audit", 403);
+    all_must_get(403, "GET/admin/orders GET/admin/events GET/admin/vouchers/7/audit");
     query_bad = true;
     must_be_refused(SK_METHOD_GET, "/vouchers", 422);
     must_be_refused(SK_METHOD_GET, "/nowhere", 404);
@@ -666,7 +648,7 @@ TEST(calls_have_callers)
     each_must_get(callers, COUNT(callers));
     sent_type = "text/plain";
     user = "alice";
-    all_must_be_refused(SK_METHOD_POST, "/orders/" ORDER "/pay|/orders/" ORDER "/refund", 415);
+    all_must_get(415, "POST/orders/" ORDER "/pay POST/orders/" ORDER "/refund");
     must_come_to(SK_METHOD_POST, "/orders/" ORDER "/cancel", "cancel", 6200); // it has no body
 }
 
@@ -674,8 +656,7 @@ TEST(without_tokens_admin_calls_are_off)
 {
     config = (struct sk_config){0};
     open_again();
-    must_be_refused(SK_METHOD_GET, "/admin/vouchers/x", 403);
-    must_be_refused(SK_METHOD_OTHER, "/admin/vouchers", 403);
+    all_must_get(403, "GET/admin/vouchers/x OTHER/admin/vouchers");
     user = NULL;
     must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 403);
     token = NULL;
@@ -767,7 +748,7 @@ TEST(a_change_may_be_meant_for_a_version)
     char value[PATH_SIZE];
     for (size_t i = 0; i < COUNT(good); i++)
         ck_assert_int_eq(ask_if_match(good[i].value, good[i].value != NULL, 0)->if_match, good[i].version);
-    while (next_of(&bad, value))
+    while (next_of(&bad, '|', value))
         (void)ask_if_match(value, 1, 400);
     (void)ask_if_match("\"1\"", 2, 400);
     (void)ask_if_match("*", 2, 400);
@@ -883,15 +864,10 @@ TEST(an_address_has_a_rate)
     must_be_refused(SK_METHOD_OTHER, "/seckill/7", 405);
     user = NULL;
     must_be_refused(SK_METHOD_POST, "/seckill/7", 401);
-    must_be_refused(SK_METHOD_POST, "/seckill/7", 429);
-    must_be_refused(SK_METHOD_GET, "/nowhere", 429);
-    must_be_refused(SK_METHOD_GET, "/vouchers/7", 429);
+    all_must_get(429, "POST/seckill/7 GET/nowhere GET/vouchers/7");
     ck_assert_int_eq(asked.limit.policy, SK_POLICY_ADDRESS);
     ck_assert_uint_eq(asked.limit.left, 0);
-    must_come_to(SK_METHOD_GET, "/healthz", "health", 0);
-    must_come_to(SK_METHOD_GET, "/readyz", "ready", 0);
-    must_come_to(SK_METHOD_GET, "/admin/vouchers", "admin_vouchers", STORES);
-    must_come_to(SK_METHOD_POST, "/orders/" ORDER "/pay", "pay", STORES);
+    all_must_get(0, "GET/healthz GET/readyz GET/admin/vouchers POST/orders/" ORDER "/pay");
 }
 
 // A page is some thirty of them at once.
@@ -927,8 +903,7 @@ TEST(an_address_has_a_rate_of_wrong_tokens)
     ck_assert_uint_eq(sk_metrics_read(metrics, SK_METRIC_ADMIN_TOKENS_WRONG), 3);
     must_be_refused(SK_METHOD_GET, "/admin/vouchers", 429);
     ck_assert_int_eq(asked.limit.policy, SK_POLICY_ADDRESS);
-    must_be_refused(SK_METHOD_POST, "/orders/" ORDER "/refund", 429);
-    must_be_refused(SK_METHOD_POST, "/orders/" ORDER "/pay", 429);
+    all_must_get(429, "POST/orders/" ORDER "/refund POST/orders/" ORDER "/pay");
     token = "Bearer " TOKEN;
     must_be_refused(SK_METHOD_GET, "/admin/vouchers", 429); // nor is a right one checked
     must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 429);
@@ -952,8 +927,7 @@ TEST(before_and_after_there_is_a_sale)
     sk_routes_drain(routes);
     must_come_to(SK_METHOD_GET, "/readyz", "ready", 0);
     sk_routes_end(routes);
-    must_be_refused(SK_METHOD_GET, "/readyz", 503);
-    must_be_refused(SK_METHOD_GET, "/nowhere", 503);
+    all_must_get(503, "GET/readyz GET/nowhere");
     ck_assert_str_eq(handled, "");
 }
 

@@ -35,10 +35,11 @@ static void wait_for(const char *id, const char *status, uint64_t handle)
     ck_assert(sk_waiting_add(waiting, id, "alice", status, handle));
 }
 
-// Answers the query for moves: only the snapshot, or one order.
+// The next query for moves, and its answer: only the snapshot, or one order.
 static void moved(const char *since, const char *seen, const char *id)
 {
     rows_t rows[] = {{seen, NULL}, {NULL, id}};
+    time_comes();
     const struct asked *asked = the_statement(SK_STATEMENT_ORDERS_MOVED);
     if (since == NULL)
         ck_assert_ptr_null(asked->argv[0]);
@@ -64,7 +65,6 @@ static void changed(const char *n, const char *document)
 static void wait_and_ask(const char *id, const char *status, uint64_t handle)
 {
     wait_for(id, status, handle);
-    time_comes();
     moved(NULL, "7:9:", NULL);
 }
 
@@ -84,21 +84,17 @@ TEST(a_change_is_told_once)
     wait_for(ID, "unpaid", 1);
     wait_for(ID2, "unpaid", 2);
     ck_assert_uint_eq(due_ms, now_ms + TICK_MS);
-    time_comes();
     moved(NULL, "7:9:", NULL);
     must_ask("{" ID "," ID2 "}", "{\"unpaid\",\"unpaid\"}");
     pg_answers(&no_rows);
     ck_assert_uint_eq(due_ms, now_ms + TICK_MS);
-    time_comes();
     moved("7:9:", "9:9:", NULL);
     ck_assert(!stores_wait()); // nothing has moved, so there is no other query
-    time_comes();
     moved("9:9:", "9:12:", ID);
     must_ask("{" ID "}", "{\"unpaid\"}");
     changed("1", "{\"id\":1}");
     must_be_shown(1, "{\"id\":1}");
     ck_assert_uint_eq(told_count, 1);
-    time_comes();
     moved("9:12:", "12:12:", ID); // nobody waits for it now
     ck_assert(!stores_wait());
     sk_waiting_leave(waiting, 2);
@@ -128,7 +124,6 @@ TEST(pending_ones_have_their_turns)
 {
     for (uint64_t handle = 1; handle <= CROWD; handle++)
         wait_for(ID, "pending", handle);
-    time_comes();
     moved(NULL, "7:9:", NULL);
     ck_assert_uint_eq(asked_now(), ASK_MAX);
     pg_answers(&no_rows);
@@ -137,7 +132,6 @@ TEST(pending_ones_have_their_turns)
         pg_answers(&no_rows);
     }
     for (int i = 0; i < 3; i++) {
-        time_comes();
         moved("7:9:", "7:9:", NULL);
         ck_assert_uint_eq(asked_now(), ASK_MAX);
         if (i < 2)
@@ -157,7 +151,6 @@ TEST(nothing_is_missed_when_answers_are_lost)
     pg_answers(NULL); // orders_moved
     must_ask("{" ID "}", "{\"unpaid\"}");
     pg_answers(NULL);
-    time_comes();
     moved(NULL, "9:9:", NULL); // from the start
     must_ask("{" ID "}", "{\"unpaid\"}");
     pg_answers(&no_rows);
@@ -165,7 +158,6 @@ TEST(nothing_is_missed_when_answers_are_lost)
     time_comes();
     fake_pg.down = false;
     ck_assert_uint_eq(due_ms, now_ms + TICK_MS);
-    time_comes();
     moved(NULL, "9:9:", NULL);
     changed("1", "{}");
     must_be_shown(1, "{}");
@@ -194,7 +186,6 @@ TEST(the_time_is_up)
     wait_and_ask(ID, "unpaid", 1);
     pg_answers(&no_rows);
     sk_waiting_over(waiting, 1);
-    time_comes();
     moved("7:9:", "9:9:", NULL);
     must_ask("{" ID "}", "{\"\"}"); // any status counts
     sk_waiting_over(waiting, 1);    // also during its query
@@ -209,12 +200,14 @@ TEST_EACH(the_time_is_up_and_it_is_pending, 2)
 {
     wait_for(ID, "pending", 1);
     sk_waiting_over(waiting, 1);
-    time_comes();
-    if (_i == 0)
+    if (_i == 0) {
         moved(NULL, "7:9:", NULL);
-    else
+        pg_answers(&no_rows);
+    } else {
+        time_comes();
         pg_answers(NULL);
-    pg_answers(_i == 0 ? &no_rows : NULL);
+        pg_answers(NULL);
+    }
     ck_assert_uint_eq(sk_waiting_count(waiting), 0);
     (void)the_statement(SK_STATEMENT_FIND_ORDER);
     pg_answers(NULL);
@@ -228,7 +221,6 @@ TEST(clients_leave)
     wait_for(ID, "unpaid", 2);
     wait_for(ID, "unpaid", 3);
     sk_waiting_leave(waiting, 2);
-    time_comes();
     moved(NULL, "7:9:", NULL);
     must_ask("{" ID "," ID "}", "{\"unpaid\",\"unpaid\"}");
     sk_waiting_leave(waiting, 1); // during its query
