@@ -139,6 +139,8 @@ TEST(a_buyer_of_the_demo_pays_an_order_of_their_own)
     play("u");
     asked = the_statement(SK_STATEMENT_PAY_ORDER);
     ck_assert_str_eq(asked->argv[2], "ref-1");
+    ck_assert_str_eq(asked->argv[3], "9900");
+    ck_assert_str_eq(asked->argv[4], "CNY");
     ck_assert_str_eq(asked->argv[5], "demo");
     must_end_in(SK_VERDICT_FOUND, "+");
     // The payment itself decides about the order's state and the amount.
@@ -177,7 +179,9 @@ static const struct {
     void (*move)(void);
     const char *to_the_return, *read_again, *other; // the steps; `other`: the order has another state now
     const char *state;
-} returning[] = {{cancel, "u", "u", "p", "paid"}, {refund, "r", "r", "E", "expired"}};
+    enum sk_return_move as;
+} returning[] = {{cancel, "u", "u", "p", "paid", SK_RETURN_CANCELLED},
+                 {refund, "r", "r", "E", "expired", SK_RETURN_REFUNDED_KEPT}};
 
 // Another move was faster: whatever the return's outcome, the order's state decides.
 TEST_EACH(after_a_return_the_order_is_read_again, 2)
@@ -185,6 +189,7 @@ TEST_EACH(after_a_return_the_order_is_read_again, 2)
     for (int end = SK_RETURN_DONE; end <= SK_RETURN_UNKNOWN_ORDER; end++) {
         returning[_i].move();
         play(returning[_i].to_the_return);
+        ck_assert_int_eq(fake_returns.move, returning[_i].as);
         return_ends((enum sk_return_end)end);
         must_end_in(SK_VERDICT_WRONG_STATE, returning[_i].other);
         ck_assert_str_eq(told_status, returning[_i].state);
