@@ -74,6 +74,42 @@ static void problem_add_fields(struct sk_response *response, enum sk_verdict ver
         sk_response_header(response, "WWW-Authenticate", challenge == NULL ? "Bearer" : challenge);
 }
 
+static struct sk_response *answer_make_bare(struct sk_request *request, const char *type, const char *body, size_t len)
+{
+    if (request != NULL)
+        request->trace.bytes = len;
+    return sk_response_new(type, body, len);
+}
+
+// `request` NULL: for any request. No cache may keep it: it concerns one user, or one moment.
+static struct sk_response *answer_make(struct sk_request *request, const char *type, const char *body, size_t len)
+{
+    struct sk_response *response = answer_make_bare(request, type, body, len);
+    sk_response_header(response, "Cache-Control", "no-store");
+    return response;
+}
+
+static struct sk_response *answer_make_ok(struct sk_request *request)
+{
+    static const char body[] = "{\"status\":\"ok\"}\n";
+    return answer_make(request, type_json, body, sizeof body - 1);
+}
+
+static struct sk_response *answer_make_problem(struct sk_request *request, const struct sk_answer *answer,
+                                               const char *members)
+{
+    char body[PROBLEM_SIZE];
+    size_t n = problem_put(body, answer->verdict, members, request == NULL ? NULL : sk_trace_id(request));
+    struct sk_response *response = answer_make(request, type_problem, body, n);
+    problem_add_fields(response, answer->verdict, answer->retry_after_ms, answer->challenge);
+    return response;
+}
+
+static struct sk_response *answer_make_refusal(struct sk_request *request, enum sk_verdict verdict)
+{
+    return answer_make_problem(request, &(struct sk_answer){.verdict = verdict}, "");
+}
+
 // ---- canned answers ----
 //
 // An answer that depends on its key alone is made once and sent many times. Those without a limit are made at the
@@ -105,9 +141,8 @@ struct copy {
 };
 
 struct copies {
-    size_t count;
     bool busy[COPIES_MAX];
-    struct copy all[COPIES_MAX];
+    struct copy all[COPIES_MAX]; // made when first needed, in this order
 };
 
 struct canned {
@@ -124,35 +159,32 @@ struct sk_answers {
     size_t made_count;
 };
 
-static struct canned *canned_find(const struct sk_answers *answers, const struct canned_key *key);
-static struct sk_response *canned_make(const struct sk_answers *answers, const struct canned_key *key);
+// Adds what the key says of any answer. A preflight has its fields of CORS. RateLimit is as in
+// draft-ietf-httpapi-ratelimit-headers-11; used tries come back within a second (rates.h).
 static struct sk_response *canned_finish(const struct sk_answers *answers, const struct canned_key *key,
-                                         struct sk_response *response);
-static struct sk_response *copy_take(const struct sk_answers *answers, struct canned *canned,
-                                     struct sk_request *request);
-static struct copy *copy_find(const struct sk_answers *answers, const struct canned *canned);
-static bool copy_make(const struct sk_answers *answers, struct copy *copy, const struct canned_key *key);
-static void copy_free(struct copy *copy);
-static void copies_free(struct copies *copies);
-static struct sk_response *answer_make(struct sk_request *request, const char *type, const char *body, size_t len);
-static struct sk_response *answer_make_bare(struct sk_request *request, const char *type, const char *body, size_t len);
-static struct sk_response *answer_make_refusal(struct sk_request *request, enum sk_verdict verdict);
-static struct sk_response *answer_make_ok(struct sk_request *request);
-static struct sk_response *answer_make_problem(struct sk_request *request, const struct sk_answer *answer,
-                                               const char *members);
-static struct sk_response *answer_make_body(struct sk_request *request, const struct sk_answer *answer);
-static bool answer_is_plain(const struct sk_answer *answer);
-static void answer_put_members(char members[MEMBERS_SIZE], const struct sk_answer *answer);
-static void answer_add_limit(struct sk_response *response, const char *policy, const struct sk_limit *limit);
-static bool answer_is_noted(const struct sk_request *request);
-static void answer_once(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
-                        struct sk_response *response);
-static void answer_once_as(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
-                           unsigned status, struct sk_response *response);
-static void answer_send(struct sk_request *request, enum sk_verdict verdict, struct sk_response *response);
-static void answer_send_as(struct sk_request *request, enum sk_verdict verdict, unsigned status,
-                           struct sk_response *response);
-static void answer_add_next(struct sk_response *response, const struct sk_request *request, const char *cursor);
+                                         struct sk_response *response)
+{
+    static const char *const policies[] = {[SK_POLICY_USER] = "user", [SK_POLICY_ADDRESS] = "address"};
+    if (answers->cors != NULL && key->what != CANNED_PREFLIGHT)
+        sk_cors_mark(answers->cors, key->origin, response);
+    if (key->last)
+        sk_response_header(response, "Connection", "close");
+    if (key->limit.policy != SK_POLICY_NONE) {
+        char left[LIMIT_SIZE];
+        (void)snprintf(left, sizeof left, "\"%s\";r=%" PRIu32 ";t=1", policies[key->limit.policy], key->limit.left);
+        sk_response_header(response, "RateLimit-Policy", answers->policy);
+        sk_response_header(response, "RateLimit", left);
+    }
+    return response;
+}
+
+static struct sk_response *canned_make(const struct sk_answers *answers, const struct canned_key *key)
+{
+    return canned_finish(answers, key,
+                         key->what == CANNED_PREFLIGHT ? sk_cors_preflight(answers->cors, key->origin)
+                         : key->what == CANNED_OK      ? answer_make_ok(NULL)
+                                                       : answer_make_refusal(NULL, (enum sk_verdict)key->what));
+}
 
 struct sk_answers *sk_answers_open(const struct sk_cors *cors)
 {
@@ -178,13 +210,23 @@ struct sk_answers *sk_answers_open(const struct sk_cors *cors)
     return answers;
 }
 
+static void copy_free(struct copy *copy)
+{
+    sk_response_free(copy->response);
+    free(copy->body);
+    *copy = (struct copy){0};
+}
+
 void sk_answers_close(struct sk_answers *answers)
 {
     if (answers == NULL)
         return;
     for (size_t i = 0; answers->canned != NULL && i < answers->made_count + LATEST_MAX; i++) {
-        sk_response_free(answers->canned[i].response);
-        copies_free(answers->canned[i].copies);
+        struct canned *canned = &answers->canned[i];
+        sk_response_free(canned->response);
+        for (size_t copy = 0; canned->copies != NULL && copy < COPIES_MAX; copy++)
+            copy_free(&canned->copies->all[copy]);
+        free(canned->copies);
     }
     free(answers->canned);
     free(answers);
@@ -221,58 +263,7 @@ static struct canned *canned_find(const struct sk_answers *answers, const struct
     return latest;
 }
 
-static struct sk_response *canned_make(const struct sk_answers *answers, const struct canned_key *key)
-{
-    return canned_finish(answers, key,
-                         key->what == CANNED_PREFLIGHT ? sk_cors_preflight(answers->cors, key->origin)
-                         : key->what == CANNED_OK      ? answer_make_ok(NULL)
-                                                       : answer_make_refusal(NULL, (enum sk_verdict)key->what));
-}
-
-// Adds what the key says of any answer. A preflight has its fields of CORS.
-static struct sk_response *canned_finish(const struct sk_answers *answers, const struct canned_key *key,
-                                         struct sk_response *response)
-{
-    if (answers->cors != NULL && key->what != CANNED_PREFLIGHT)
-        sk_cors_mark(answers->cors, key->origin, response);
-    if (key->last)
-        sk_response_header(response, "Connection", "close");
-    if (key->limit.policy != SK_POLICY_NONE)
-        answer_add_limit(response, answers->policy, &key->limit);
-    return response;
-}
-
 // ---- copies for requests with a trace ----
-
-// A copy with the request's trace in its body and its field `traceparent`. The request holds it until it ends
-// (request->lease). NULL: none is free, and there are COPIES_MAX, or memory is short.
-static struct sk_response *copy_take(const struct sk_answers *answers, struct canned *canned,
-                                     struct sk_request *request)
-{
-    if (canned->copies == NULL && (canned->copies = calloc(1, sizeof *canned->copies)) == NULL)
-        return NULL;
-    struct copy *copy = copy_find(answers, canned);
-    if (copy == NULL)
-        return NULL;
-    memcpy(copy->id, request->trace.own.trace_id, SK_TRACE_ID_CHARS);
-    sk_traceparent_put(&request->trace.own, copy->field);
-    request->trace.bytes = copy->len;
-    request->lease = &canned->copies->busy[copy - canned->copies->all];
-    *request->lease = true;
-    return copy->response;
-}
-
-// The first free one, which is most likely in the CPU's cache, or a new one.
-static struct copy *copy_find(const struct sk_answers *answers, const struct canned *canned)
-{
-    struct copies *copies = canned->copies;
-    const bool *free_one = memchr(copies->busy, false, copies->count);
-    if (free_one != NULL)
-        return &copies->all[free_one - copies->busy];
-    if (copies->count == COPIES_MAX || !copy_make(answers, &copies->all[copies->count], &canned->key))
-        return NULL;
-    return &copies->all[copies->count++];
-}
 
 static bool copy_make(const struct sk_answers *answers, struct copy *copy, const struct canned_key *key)
 {
@@ -294,55 +285,83 @@ static bool copy_make(const struct sk_answers *answers, struct copy *copy, const
     return copy->field != NULL;
 }
 
-static void copy_free(struct copy *copy)
+// A copy with the request's trace in its body and its field `traceparent`: the first free one, which is most likely in
+// the CPU's cache. The request holds it until it ends (request->lease). NULL: none is free, or memory is short.
+static struct sk_response *copy_take(const struct sk_answers *answers, struct canned *canned,
+                                     struct sk_request *request)
 {
-    sk_response_free(copy->response);
-    free(copy->body);
-}
-
-static void copies_free(struct copies *copies)
-{
-    for (size_t i = 0; copies != NULL && i < copies->count; i++)
-        copy_free(&copies->all[i]);
-    free(copies);
+    if (canned->copies == NULL && (canned->copies = calloc(1, sizeof *canned->copies)) == NULL)
+        return NULL;
+    bool *free_one = memchr(canned->copies->busy, false, COPIES_MAX);
+    if (free_one == NULL)
+        return NULL;
+    struct copy *copy = &canned->copies->all[free_one - canned->copies->busy];
+    if (copy->response == NULL && !copy_make(answers, copy, &canned->key))
+        return NULL;
+    memcpy(copy->id, request->trace.own.trace_id, SK_TRACE_ID_CHARS);
+    sk_traceparent_put(&request->trace.own, copy->field);
+    request->trace.bytes = copy->len;
+    request->lease = free_one;
+    *free_one = true;
+    return copy->response;
 }
 
 // ---- sending ----
 
-// Whether the connection stays open after the answer.
-static bool answer_stays(const struct sk_answers *answers, const struct sk_request *request)
-{
-    return answers->keep_alive && !request->last;
-}
-
 static struct canned_key answer_key(const struct sk_answers *answers, const struct sk_request *request, unsigned what)
 {
     unsigned origin = answers->cors == NULL ? 0 : sk_cors_origin_of(answers->cors, request);
-    return (struct canned_key){what, origin, !answer_stays(answers, request), request->limit};
+    return (struct canned_key){what, origin, request->last || !answers->keep_alive, request->limit};
+}
+
+// All answers of this file but preflights leave here. A shared response is sent only for requests without a trace or a
+// log line. A kept refusal contains the trace already.
+static void answer_send(struct sk_request *request, enum sk_verdict verdict, unsigned status,
+                        struct sk_response *response)
+{
+    sk_measure_answered(request, verdict, sk_trace_id(request));
+    if (request->trace.tracer != NULL)
+        sk_trace_answer(request, status, sk_verdict_code(verdict), request->lease == NULL ? response : NULL);
+    sk_request_answer(request, status, response);
+}
+
+// A response that was made for this request. Takes it.
+static void answer_once_as(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                           unsigned status, struct sk_response *response)
+{
+    struct canned_key key = answer_key(answers, request, verdict);
+    answer_send(request, verdict, status, canned_finish(answers, &key, response));
+    sk_response_free(response);
+}
+
+static void answer_once(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                        struct sk_response *response)
+{
+    answer_once_as(answers, request, verdict, sk_verdict_http_status(verdict), response);
 }
 
 void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
 {
     struct canned_key key = answer_key(answers, request, verdict);
-    bool traced = sk_trace_id(request) != NULL, noted = answer_is_noted(request);
+    bool traced = sk_trace_id(request) != NULL;
     struct sk_response *response = NULL;
-    if (!noted)
+    if (request->trace.tracer == NULL)
         response = canned_find(answers, &key)->response;
     else if (traced && key.limit.policy == SK_POLICY_NONE)
         response = copy_take(answers, canned_find(answers, &key), request);
     if (response == NULL)
         answer_once(answers, request, verdict, answer_make_refusal(request, verdict));
     else
-        answer_send(request, verdict, response);
+        answer_send(request, verdict, sk_verdict_http_status(verdict), response);
 }
 
 void sk_answer_ok(const struct sk_answers *answers, struct sk_request *request)
 {
     struct canned_key key = answer_key(answers, request, CANNED_OK);
-    if (answer_is_noted(request))
+    if (request->trace.tracer != NULL)
         answer_once(answers, request, SK_VERDICT_FOUND, answer_make_ok(request));
     else
-        answer_send(request, SK_VERDICT_FOUND, canned_find(answers, &key)->response);
+        answer_send(request, SK_VERDICT_FOUND, 200, canned_find(answers, &key)->response);
 }
 
 bool sk_answer_preflight(const struct sk_answers *answers, struct sk_request *request)
@@ -355,102 +374,19 @@ bool sk_answer_preflight(const struct sk_answers *answers, struct sk_request *re
     return true;
 }
 
-// ---- making ----
-
-// `request` NULL: for any request. No cache may keep it: it concerns one user, or one moment.
-static struct sk_response *answer_make(struct sk_request *request, const char *type, const char *body, size_t len)
-{
-    struct sk_response *response = answer_make_bare(request, type, body, len);
-    sk_response_header(response, "Cache-Control", "no-store");
-    return response;
-}
-
-static struct sk_response *answer_make_bare(struct sk_request *request, const char *type, const char *body, size_t len)
-{
-    if (request != NULL)
-        request->trace.bytes = len;
-    return sk_response_new(type, body, len);
-}
-
-static struct sk_response *answer_make_ok(struct sk_request *request)
-{
-    static const char body[] = "{\"status\":\"ok\"}\n";
-    return answer_make(request, type_json, body, sizeof body - 1);
-}
-
-static struct sk_response *answer_make_refusal(struct sk_request *request, enum sk_verdict verdict)
-{
-    return answer_make_problem(request, &(struct sk_answer){.verdict = verdict}, "");
-}
-
-void sk_answer_text(const struct sk_answers *answers, struct sk_request *request, struct sk_buf *text)
-{
-    if (text->failed || text->data == NULL)
-        sk_answer_refusal(answers, request, SK_VERDICT_OVERLOADED);
-    else
-        sk_answer_send(answers, request, &(struct sk_answer){.verdict = SK_VERDICT_FOUND, .body = text->data});
-    sk_buf_free(text);
-}
-
-// draft-ietf-httpapi-ratelimit-headers-11. Used tries come back within a second (rates.h).
-static void answer_add_limit(struct sk_response *response, const char *policy, const struct sk_limit *limit)
-{
-    static const char *const names[] = {[SK_POLICY_USER] = "user", [SK_POLICY_ADDRESS] = "address"};
-    char left[LIMIT_SIZE];
-    (void)snprintf(left, sizeof left, "\"%s\";r=%" PRIu32 ";t=1", names[limit->policy], limit->left);
-    sk_response_header(response, "RateLimit-Policy", policy);
-    sk_response_header(response, "RateLimit", left);
-}
-
 // ---- answers made for one request ----
 
-static bool answer_is_noted(const struct sk_request *request)
+static void answer_add_next(struct sk_response *response, const struct sk_request *request, const char *cursor)
 {
-    return request->trace.tracer != NULL;
-}
-
-static void answer_once(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
-                        struct sk_response *response)
-{
-    answer_once_as(answers, request, verdict, sk_verdict_http_status(verdict), response);
-}
-
-// Takes the response.
-static void answer_once_as(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
-                           unsigned status, struct sk_response *response)
-{
-    struct canned_key key = answer_key(answers, request, verdict);
-    answer_send_as(request, verdict, status, canned_finish(answers, &key, response));
-    sk_response_free(response);
-}
-
-// All answers of this file but preflights leave here. A shared response is sent only for requests without a trace or a
-// log line. A kept refusal contains the trace already.
-static void answer_send(struct sk_request *request, enum sk_verdict verdict, struct sk_response *response)
-{
-    answer_send_as(request, verdict, sk_verdict_http_status(verdict), response);
-}
-
-static void answer_send_as(struct sk_request *request, enum sk_verdict verdict, unsigned status,
-                           struct sk_response *response)
-{
-    sk_measure_answered(request, verdict, sk_trace_id(request));
-    if (answer_is_noted(request))
-        sk_trace_answer(request, status, sk_verdict_code(verdict), request->lease == NULL ? response : NULL);
-    sk_request_answer(request, status, response);
-}
-
-void sk_answer_send(const struct sk_answers *answers, struct sk_request *request, const struct sk_answer *answer)
-{
-    char members[MEMBERS_SIZE];
-    if (answer->body != NULL) {
-        answer_once(answers, request, answer->verdict, answer_make_body(request, answer));
-    } else if (answer_is_plain(answer)) {
-        sk_answer_refusal(answers, request, answer->verdict);
-    } else {
-        answer_put_members(members, answer);
-        answer_once(answers, request, answer->verdict, answer_make_problem(request, answer, members));
-    }
+    struct sk_buf link = {0};
+    sk_buf_printf(&link, "<%s?", request->path);
+    sk_request_put_query(request, "cursor", &link);
+    sk_buf_puts(&link, "cursor=");
+    sk_url_put(&link, cursor);
+    sk_buf_puts(&link, ">; rel=\"next\"");
+    if (!link.failed && link.len <= LINK_MAX)
+        sk_response_header(response, "Link", link.data);
+    sk_buf_free(&link);
 }
 
 static struct sk_response *answer_make_body(struct sk_request *request, const struct sk_answer *answer)
@@ -467,24 +403,6 @@ static struct sk_response *answer_make_body(struct sk_request *request, const st
         sk_response_header(response, "Location", answer->location);
     if (answer->next != NULL)
         answer_add_next(response, request, answer->next);
-    return response;
-}
-
-// Whether the refusal has no members or times of its own.
-static bool answer_is_plain(const struct sk_answer *answer)
-{
-    return answer->order_id == NULL && answer->retry_after_ms == 0 && answer->status == NULL && answer->limit == NULL &&
-           answer->parameter == NULL && answer->member == NULL && answer->detail == NULL && answer->challenge == NULL &&
-           answer->verdict != SK_VERDICT_NOT_ENOUGH && answer->verdict != SK_VERDICT_BELOW_SOLD;
-}
-
-static struct sk_response *answer_make_problem(struct sk_request *request, const struct sk_answer *answer,
-                                               const char *members)
-{
-    char body[PROBLEM_SIZE];
-    size_t n = problem_put(body, answer->verdict, members, request == NULL ? NULL : sk_trace_id(request));
-    struct sk_response *response = answer_make(request, type_problem, body, n);
-    problem_add_fields(response, answer->verdict, answer->retry_after_ms, answer->challenge);
     return response;
 }
 
@@ -519,6 +437,29 @@ static void answer_put_members(char members[MEMBERS_SIZE], const struct sk_answe
                          DETAIL_MAX, answer->detail);
     else if (answer->detail != NULL)
         (void)answer_put(members, n, ",\"detail\":\"%.*s\"", DETAIL_MAX, answer->detail);
+}
+
+void sk_answer_send(const struct sk_answers *answers, struct sk_request *request, const struct sk_answer *answer)
+{
+    char members[MEMBERS_SIZE];
+    if (answer->body != NULL) {
+        answer_once(answers, request, answer->verdict, answer_make_body(request, answer));
+        return;
+    }
+    answer_put_members(members, answer);
+    if (members[0] == '\0' && answer->retry_after_ms == 0 && answer->challenge == NULL)
+        sk_answer_refusal(answers, request, answer->verdict);
+    else
+        answer_once(answers, request, answer->verdict, answer_make_problem(request, answer, members));
+}
+
+void sk_answer_text(const struct sk_answers *answers, struct sk_request *request, struct sk_buf *text)
+{
+    if (text->failed || text->data == NULL)
+        sk_answer_refusal(answers, request, SK_VERDICT_OVERLOADED);
+    else
+        sk_answer_send(answers, request, &(struct sk_answer){.verdict = SK_VERDICT_FOUND, .body = text->data});
+    sk_buf_free(text);
 }
 
 bool sk_answer_parameter(const struct sk_answers *answers, struct sk_request *request, const char *parameter,
@@ -561,19 +502,6 @@ void sk_answer_stream(const struct sk_answers *answers, struct sk_request *reque
     answer_once(answers, request, SK_VERDICT_FOUND, head);
 }
 
-static void answer_add_next(struct sk_response *response, const struct sk_request *request, const char *cursor)
-{
-    struct sk_buf link = {0};
-    sk_buf_printf(&link, "<%s?", request->path);
-    sk_request_put_query(request, "cursor", &link);
-    sk_buf_puts(&link, "cursor=");
-    sk_url_put(&link, cursor);
-    sk_buf_puts(&link, ">; rel=\"next\"");
-    if (!link.failed && link.len <= LINK_MAX)
-        sk_response_header(response, "Link", link.data);
-    sk_buf_free(&link);
-}
-
 static void answer_order_at(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                             struct sk_response *response, const char *order_id)
 {
@@ -590,15 +518,15 @@ static void answer_order_at(const struct sk_answers *answers, struct sk_request 
 // Without "no-store", to save its cost for each order: no cache keeps an answer to a POST without explicit freshness
 // (RFC 9110, 9.3.3).
 void sk_answer_order(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
-                     const struct sk_answer_order *order)
+                     const struct sk_order_shown *order, bool respond_async)
 {
     char body[SK_ORDER_JSON_SIZE];
-    size_t n = sk_order_json(body, &order->order);
+    size_t n = sk_order_json(body, order);
     body[n++] = '\n';
     struct sk_response *response = answer_make_bare(request, type_json, body, n);
-    if (verdict == SK_VERDICT_ACCEPTED && order->respond_async)
+    if (verdict == SK_VERDICT_ACCEPTED && respond_async)
         sk_response_header(response, "Preference-Applied", "respond-async");
-    answer_order_at(answers, request, verdict, response, order->order.id);
+    answer_order_at(answers, request, verdict, response, order->id);
 }
 
 void sk_answer_repeated(const struct sk_answers *answers, struct sk_request *request, const char *order_id,

@@ -80,14 +80,9 @@ void sk_answer_stream(const struct sk_answers *answers, struct sk_request *reque
 // answered.
 bool sk_answer_preflight(const struct sk_answers *answers, struct sk_request *request);
 
-struct sk_answer_order {
-    struct sk_order_shown order;
-    bool respond_async; // the client asked for it
-};
-
-// The answer to a purchase: PLACED or ACCEPTED.
+// The answer to a purchase: PLACED or ACCEPTED. `respond_async`: the client asked for it.
 void sk_answer_order(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
-                     const struct sk_answer_order *order);
+                     const struct sk_order_shown *order, bool respond_async);
 
 // Repeats the first answer of an order; `answer` has its document. 202 if its status is known and "pending", else 201.
 void sk_answer_repeated(const struct sk_answers *answers, struct sk_request *request, const char *order_id,

@@ -66,11 +66,11 @@ bool sk_call_hold(const struct sk_context *context, struct sk_request *request)
     };
     bool place = sk_request_hold(request);
     enum sk_long held = SK_LONG_MAY;
-    if (place && context->limits != NULL && !context->options->operators)
-        held = sk_limits_hold(context->limits, request, sk_call_of(request)->user);
+    if (place && context->options->limits != NULL && !context->options->operators)
+        held = sk_limits_hold(context->options->limits, request, sk_call_of(request)->user);
     if (place && held == SK_LONG_MAY)
         return true;
-    sk_metrics_add(context->metrics, reasons[held].refused, 1);
+    sk_metrics_add(context->options->metrics, reasons[held].refused, 1);
     request->last = true;
     sk_answer_send(context->answers, request,
                    &(struct sk_answer){.verdict = SK_VERDICT_OVERLOADED, .limit = reasons[held].limit});
@@ -86,165 +86,6 @@ bool sk_call_hold(const struct sk_context *context, struct sk_request *request)
 // members are sent: they are UTF-8 then, and jansson escapes them.
 
 enum { POINTER_SIZE = 2 * SK_FIELDS_NAME_MAX + 2, DETAIL_SIZE = 160 };
-
-static void fields_refuse_text(struct sk_fields *read, const json_error_t *error);
-static const char *fields_reason_of(const json_error_t *error);
-static void fields_take(struct sk_fields *read, const struct sk_field *fields, size_t count, const json_t **values);
-static bool fields_is_known(const struct sk_field *fields, size_t count, const char *name);
-static void fields_refuse_form(struct sk_fields *read, const char *pointer, const char *detail);
-static void fields_add_error(json_t *errors, const char *pointer, const char *detail);
-static bool fields_put_pointer(const char *name, char out[POINTER_SIZE]);
-
-// ---- the text ----
-
-bool sk_fields_open(struct sk_fields *read, const char *body, size_t len, const struct sk_field *fields, size_t count,
-                    const json_t **values)
-{
-    json_error_t error;
-    *read = (struct sk_fields){.verdict = SK_VERDICT_OK, .errors = json_array()};
-    if (len == 0) {
-        fields_refuse_form(read, "", "must be a JSON object, but there is no body");
-        return false;
-    }
-    sk_json_memory_begin();
-    read->document = json_loadb(body, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
-    if (sk_json_memory_failed()) {
-        read->verdict = SK_VERDICT_OVERLOADED;
-        return false;
-    }
-    if (json_is_object(read->document)) {
-        fields_take(read, fields, count, values);
-        return true;
-    }
-    if (read->document == NULL)
-        fields_refuse_text(read, &error);
-    else
-        fields_refuse_form(read, "", "must be a JSON object");
-    json_decref(read->document);
-    read->document = NULL;
-    return false;
-}
-
-enum sk_verdict sk_fields_end(struct sk_fields *read)
-{
-    if (json_array_size(read->errors) == 0) {
-        json_decref(read->errors);
-        read->errors = NULL;
-    }
-    return read->verdict;
-}
-
-void sk_fields_free(struct sk_fields *read)
-{
-    json_decref(read->document);
-    json_decref(read->errors);
-    *read = (struct sk_fields){0};
-}
-
-static void fields_refuse_text(struct sk_fields *read, const json_error_t *error)
-{
-    char detail[DETAIL_SIZE];
-    if (json_error_code(error) == json_error_out_of_memory) {
-        read->verdict = SK_VERDICT_OVERLOADED;
-        return;
-    }
-    (void)snprintf(detail, sizeof detail, "cannot be read as JSON: %s (line %d, column %d)", fields_reason_of(error),
-                   error->line, error->column);
-    fields_refuse_form(read, "", detail);
-}
-
-static const char *fields_reason_of(const json_error_t *error)
-{
-    switch (json_error_code(error)) {
-    case json_error_stack_overflow:
-        return "it nests too deep";
-    case json_error_invalid_utf8:
-        return "it is not UTF-8";
-    case json_error_premature_end_of_input:
-        return "it ends too early";
-    case json_error_end_of_input_expected:
-        return "there is more behind its end";
-    case json_error_null_character:
-    case json_error_null_byte_in_key:
-        return "\\u0000 is not allowed";
-    case json_error_duplicate_key:
-        return "a member is there twice; what else is wrong is not listed";
-    case json_error_numeric_overflow:
-        return "a number is too large";
-    default:
-        return "the syntax is wrong";
-    }
-}
-
-// ---- the members ----
-
-static void fields_take(struct sk_fields *read, const struct sk_field *fields, size_t count, const json_t **values)
-{
-    const char *name;
-    json_t *value;
-    char pointer[POINTER_SIZE];
-    for (size_t i = 0; i < count; i++) {
-        values[i] = json_object_get(read->document, fields[i].name);
-        if (values[i] == NULL && !fields[i].optional) {
-            (void)fields_put_pointer(fields[i].name, pointer);
-            fields_refuse_form(read, pointer, "is required");
-        }
-    }
-    json_object_foreach(read->document, name, value)
-    {
-        if (fields_is_known(fields, count, name))
-            continue;
-        bool whole = fields_put_pointer(name, pointer);
-        fields_refuse_form(read, pointer, whole ? "is not known here" : "is not known here; the name is longer");
-    }
-}
-
-static bool fields_is_known(const struct sk_field *fields, size_t count, const char *name)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(name, fields[i].name) == 0)
-            return true;
-    }
-    return false;
-}
-
-// ---- the values ----
-
-bool sk_fields_integer(const json_t *value, int64_t least, int64_t most, int64_t *out)
-{
-    *out = json_integer_value(value);
-    return json_is_integer(value) && *out >= least && *out <= most;
-}
-
-bool sk_fields_text(const json_t *value, size_t least_bytes, size_t most_bytes, const char **out)
-{
-    size_t len = json_string_length(value);
-    *out = json_string_value(value);
-    return *out != NULL && len >= least_bytes && len <= most_bytes;
-}
-
-// ---- the list of errors ----
-
-void sk_fields_check(struct sk_fields *read, const struct sk_field *field, const json_t *value, bool good)
-{
-    if (value != NULL && !good)
-        sk_fields_refuse(read, field->name, field->detail);
-}
-
-void sk_fields_refuse(struct sk_fields *read, const char *name, const char *detail)
-{
-    char pointer[POINTER_SIZE];
-    (void)fields_put_pointer(name, pointer);
-    fields_add_error(read->errors, pointer, detail);
-    if (read->verdict == SK_VERDICT_OK)
-        read->verdict = SK_VERDICT_INVALID;
-}
-
-static void fields_refuse_form(struct sk_fields *read, const char *pointer, const char *detail)
-{
-    fields_add_error(read->errors, pointer, detail);
-    read->verdict = SK_VERDICT_BAD_JSON;
-}
 
 static void fields_add_error(json_t *errors, const char *pointer, const char *detail)
 {
@@ -270,4 +111,130 @@ static bool fields_put_pointer(const char *name, char out[POINTER_SIZE])
     }
     *out = '\0';
     return len == n;
+}
+
+static void fields_refuse_form(struct sk_fields *read, const char *pointer, const char *detail)
+{
+    fields_add_error(read->errors, pointer, detail);
+    read->verdict = SK_VERDICT_BAD_JSON;
+}
+
+void sk_fields_refuse(struct sk_fields *read, const char *name, const char *detail)
+{
+    char pointer[POINTER_SIZE];
+    (void)fields_put_pointer(name, pointer);
+    fields_add_error(read->errors, pointer, detail);
+    if (read->verdict == SK_VERDICT_OK)
+        read->verdict = SK_VERDICT_INVALID;
+}
+
+void sk_fields_check(struct sk_fields *read, const struct sk_field *field, const json_t *value, bool good)
+{
+    if (value != NULL && !good)
+        sk_fields_refuse(read, field->name, field->detail);
+}
+
+static bool fields_is_known(const struct sk_field *fields, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(name, fields[i].name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void fields_take(struct sk_fields *read, const struct sk_field *fields, size_t count, const json_t **values)
+{
+    const char *name;
+    json_t *value;
+    char pointer[POINTER_SIZE];
+    for (size_t i = 0; i < count; i++) {
+        values[i] = json_object_get(read->document, fields[i].name);
+        if (values[i] == NULL && !fields[i].optional) {
+            (void)fields_put_pointer(fields[i].name, pointer);
+            fields_refuse_form(read, pointer, "is required");
+        }
+    }
+    json_object_foreach(read->document, name, value)
+    {
+        if (fields_is_known(fields, count, name))
+            continue;
+        bool whole = fields_put_pointer(name, pointer);
+        fields_refuse_form(read, pointer, whole ? "is not known here" : "is not known here; the name is longer");
+    }
+}
+
+static const char *fields_reason_of(const json_error_t *error)
+{
+    static const char *const reasons[] = {
+        [json_error_stack_overflow] = "it nests too deep",
+        [json_error_invalid_utf8] = "it is not UTF-8",
+        [json_error_premature_end_of_input] = "it ends too early",
+        [json_error_end_of_input_expected] = "there is more behind its end",
+        [json_error_null_character] = "\\u0000 is not allowed",
+        [json_error_null_byte_in_key] = "\\u0000 is not allowed",
+        [json_error_duplicate_key] = "a member is there twice; what else is wrong is not listed",
+        [json_error_numeric_overflow] = "a number is too large",
+    };
+    size_t code = (size_t)json_error_code(error);
+    bool known = code < sizeof reasons / sizeof reasons[0] && reasons[code] != NULL;
+    return known ? reasons[code] : "the syntax is wrong";
+}
+
+bool sk_fields_open(struct sk_fields *read, const char *body, size_t len, const struct sk_field *fields, size_t count,
+                    const json_t **values)
+{
+    json_error_t error;
+    *read = (struct sk_fields){.verdict = SK_VERDICT_OK, .errors = json_array()};
+    if (len == 0) {
+        fields_refuse_form(read, "", "must be a JSON object, but there is no body");
+        return false;
+    }
+    sk_json_memory_begin();
+    read->document = json_loadb(body, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (sk_json_memory_failed()) {
+        read->verdict = SK_VERDICT_OVERLOADED;
+        return false;
+    }
+    if (json_is_object(read->document)) {
+        fields_take(read, fields, count, values);
+        return true;
+    }
+    char detail[DETAIL_SIZE] = "must be a JSON object";
+    if (read->document == NULL)
+        (void)snprintf(detail, sizeof detail, "cannot be read as JSON: %s (line %d, column %d)",
+                       fields_reason_of(&error), error.line, error.column);
+    fields_refuse_form(read, "", detail);
+    json_decref(read->document);
+    read->document = NULL;
+    return false;
+}
+
+enum sk_verdict sk_fields_end(struct sk_fields *read)
+{
+    if (json_array_size(read->errors) == 0) {
+        json_decref(read->errors);
+        read->errors = NULL;
+    }
+    return read->verdict;
+}
+
+void sk_fields_free(struct sk_fields *read)
+{
+    json_decref(read->document);
+    json_decref(read->errors);
+    *read = (struct sk_fields){0};
+}
+
+bool sk_fields_integer(const json_t *value, int64_t least, int64_t most, int64_t *out)
+{
+    *out = json_integer_value(value);
+    return json_is_integer(value) && *out >= least && *out <= most;
+}
+
+bool sk_fields_text(const json_t *value, size_t least_bytes, size_t most_bytes, const char **out)
+{
+    size_t len = json_string_length(value);
+    *out = json_string_value(value);
+    return *out != NULL && len >= least_bytes && len <= most_bytes;
 }

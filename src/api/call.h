@@ -31,10 +31,8 @@ struct sk_context {
     const struct sk_cors *pictures; // origins of vouchers' pictures
     const struct sk_tickets *tickets;
     const struct sk_tokens *tokens;
-    struct sk_limits *limits;   // NULL: no client is limited
-    struct sk_metrics *metrics; // NULL: nothing is counted
-    uint64_t stores_ms;         // time allowed for asking the stores
-    bool draining;              // no new orders
+    uint64_t stores_ms; // time allowed for asking the stores
+    bool draining;      // no new orders
 };
 
 // Answers the request, or leaves it waiting for its answer. It is waiting already, unless its route never waits.

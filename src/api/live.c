@@ -83,44 +83,6 @@ struct sk_live {
     struct live_feed *by_voucher[FEED_BUCKETS];
 };
 
-static void live_on_slice(void *arg);
-static void live_ask_redis(struct live_feed *feed);
-static void live_on_snapshot(void *arg, const struct sk_reply *reply);
-static void live_show(struct live_feed *feed);
-static bool live_is_over(const struct sk_voucher *voucher);
-static void live_free(struct live_listener *listener);
-static bool live_serve(struct sk_live *live, struct live_listener *listener, uint64_t now);
-static void live_note_sent(struct sk_live *live, struct live_listener *listener);
-
-// ---- opening and closing ----
-
-struct sk_live *sk_live_open(struct sk_control *control, const struct sk_live_wire *wire)
-{
-    struct sk_live *live = calloc(1, sizeof *live);
-    if (live == NULL)
-        return NULL;
-    uint64_t now = uv_now(control->sale->loop), reactors = (uint64_t)control->reactors;
-    uint64_t texts = SK_LIVE_TEXTS_PER_S / reactors, reads = READS_PER_S / reactors;
-    live->control = control;
-    live->wire = *wire;
-    live->texts = sk_pace_begin(texts, 1 + texts * SLICE_MS / 1000, now);
-    live->reads = sk_pace_begin(reads == 0 ? 1 : reads, 1 + reads * SLICE_MS / 1000, now);
-    sk_list_begin(&live->listeners);
-    sk_list_begin(&live->feeds);
-    sk_list_begin(&live->fresh);
-    live->timer = sk_timer_open(control->sale->loop, 0, live_on_slice, live);
-    if (live->timer == NULL) {
-        free(live);
-        return NULL;
-    }
-    return live;
-}
-
-size_t sk_live_count(const struct sk_live *live)
-{
-    return live->count;
-}
-
 // ---- feeds ----
 
 static struct live_feed *live_feed_of(struct sk_live *live, int64_t voucher_id)
@@ -160,37 +122,108 @@ static void live_feed_let_go(struct live_feed *feed)
     free(feed);
 }
 
+// ---- an event ----
+
+// NULL: it is not in the catalogue.
+static enum sk_voucher_state live_state(const struct sk_voucher *voucher)
+{
+    return voucher == NULL || voucher->left ? SK_VOUCHER_RETIRED : voucher->state;
+}
+
+static bool live_is_over(const struct sk_voucher *voucher)
+{
+    return live_state(voucher) == SK_VOUCHER_CLOSED || live_state(voucher) == SK_VOUCHER_RETIRED;
+}
+
+static void live_show(struct live_feed *feed)
+{
+    char shown[SHOWN_SIZE], time[SK_TIME_SIZE], remaining[SK_PARAM_NUMBER_SIZE] = "null";
+    uint64_t now = sk_wall_ms();
+    struct sk_phase_terms terms = {.state = live_state(feed->voucher), .remaining = feed->remaining};
+    if (feed->voucher != NULL) {
+        terms.begin_ms = feed->voucher->begin_ms;
+        terms.end_ms = feed->voucher->end_ms;
+    }
+    if (feed->remaining != NOT_KNOWN)
+        (void)sk_params_number(remaining, feed->remaining);
+    (void)snprintf(shown, sizeof shown, "\"remaining\":%s,\"state\":\"%s\",\"phase\":\"%s\",\"rate\":%.*f", remaining,
+                   sk_voucher_state_name(terms.state), sk_phase(&terms, (int64_t)now),
+                   feed->rate < TENTHS_UP_TO ? 1 : 0, feed->rate);
+    feed->over = live_is_over(feed->voucher);
+    if (strcmp(shown, feed->shown) == 0)
+        return;
+    memcpy(feed->shown, shown, sizeof shown);
+    feed->id = now > feed->id ? now : feed->id + 1;
+    sk_text_put_time((int64_t)now, time);
+    int n = snprintf(feed->event, sizeof feed->event,
+                     "id: %" PRIu64 "\ndata: {\"voucher_id\":\"%" PRId64 "\",%s,\"server_time\":\"%s\"}\n\n", feed->id,
+                     feed->voucher_id, shown, time);
+    SK_ASSERT(n > 0 && (size_t)n < sizeof feed->event);
+    feed->event_len = (size_t)n;
+}
+
+// ---- a snapshot ----
+
+// Reads the units that can be sold now. False: Redis does not know.
+static bool live_read_stock(const struct sk_reply *reply, int64_t *stock)
+{
+    const char *state = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_STATE), NULL);
+    const char *opened = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_RUN), NULL);
+    bool known = state != NULL && sk_voucher_state_of(state) != SK_VOUCHER_RETIRED; // nor loading
+    return known && opened != NULL && opened[0] != '\0' &&
+           sk_trust_number(sk_reply_at(reply, SK_SNAPSHOT_STOCK), SK_TRUST_MAX, stock);
+}
+
+// The rate counts units sold. Returned units do not lower it.
+static void live_count(struct live_feed *feed, int64_t stock, uint64_t now)
+{
+    if (feed->remaining != NOT_KNOWN && now > feed->known_ms) {
+        double ms = (double)(now - feed->known_ms);
+        double sold = feed->remaining > stock ? (double)(feed->remaining - stock) : 0;
+        feed->rate += (sold * 1000 / ms - feed->rate) * ms / (RATE_OVER_MS + ms);
+    }
+    feed->remaining = stock;
+    feed->known_ms = now;
+}
+
+static void live_on_snapshot(void *arg, const struct sk_reply *reply)
+{
+    struct live_feed *feed = arg;
+    int64_t stock;
+    const struct sk_sale *sale = feed->live->control->sale;
+    const struct sk_redis *redis = feed->voucher == NULL ? NULL : sk_sale_ask_redis(sale, feed->voucher);
+    bool known = reply != NULL && live_read_stock(reply, &stock);
+    bool away = !known && !sk_redis_ready(redis);
+    feed->asking = false;
+    if (known)
+        live_count(feed, stock, uv_now(sale->loop));
+    else if (away)
+        feed->remaining = NOT_KNOWN; // nothing can be bought now
+    if (known || away || live_is_over(feed->voucher))
+        live_show(feed);
+    live_feed_let_go(feed);
+}
+
+static void live_ask_redis(struct live_feed *feed)
+{
+    const struct sk_voucher *voucher = feed->voucher;
+    enum sk_status status = SK_DOWN;
+    if (feed->asking)
+        return;
+    if (voucher != NULL) {
+        feed->asking = true;
+        status = sk_snapshot_ask(sk_sale_ask_redis(feed->live->control->sale, voucher), &voucher->keys, NULL,
+                                 live_on_snapshot, feed);
+    }
+    if (status != SK_OK)
+        live_on_snapshot(feed, NULL);
+}
+
 // ---- listeners ----
 
 static struct live_listener **live_bucket_of_handle(struct sk_live *live, uint64_t handle)
 {
     return &live->by_handle[(handle ^ handle >> 32) % BUCKETS];
-}
-
-bool sk_live_listen(struct sk_live *live, const int64_t *voucher_ids, size_t count, uint64_t last_id, uint64_t handle)
-{
-    struct live_listener **bucket = live_bucket_of_handle(live, handle);
-    struct live_listener *listener = calloc(1, sizeof *listener + count * sizeof *listener->subscriptions);
-    if (listener == NULL)
-        return false;
-    while (listener->count < count) {
-        struct live_feed *feed = live_feed_of(live, voucher_ids[listener->count]);
-        if (feed == NULL) {
-            live_free(listener);
-            return false;
-        }
-        feed->listeners++;
-        listener->subscriptions[listener->count++] = (struct live_subscription){feed, last_id};
-    }
-    listener->handle = handle;
-    listener->sent_ms = uv_now(live->control->sale->loop);
-    listener->same_bucket = *bucket;
-    *bucket = listener;
-    sk_list_add_behind(&listener->list, &live->listeners); // it is served first
-    if (live->count++ == 0)
-        sk_timer_once(live->timer, 0);
-    (void)live->wire.send(live->wire.arg, handle, first_text, sizeof first_text - 1);
-    return true;
 }
 
 static void live_unsubscribe(struct live_listener *listener, struct live_subscription *subscription)
@@ -221,6 +254,32 @@ static void live_forget(struct sk_live *live, struct live_listener *listener)
     live_free(listener);
 }
 
+bool sk_live_listen(struct sk_live *live, const int64_t *voucher_ids, size_t count, uint64_t last_id, uint64_t handle)
+{
+    struct live_listener **bucket = live_bucket_of_handle(live, handle);
+    struct live_listener *listener = calloc(1, sizeof *listener + count * sizeof *listener->subscriptions);
+    if (listener == NULL)
+        return false;
+    while (listener->count < count) {
+        struct live_feed *feed = live_feed_of(live, voucher_ids[listener->count]);
+        if (feed == NULL) {
+            live_free(listener);
+            return false;
+        }
+        feed->listeners++;
+        listener->subscriptions[listener->count++] = (struct live_subscription){feed, last_id};
+    }
+    listener->handle = handle;
+    listener->sent_ms = uv_now(live->control->sale->loop);
+    listener->same_bucket = *bucket;
+    *bucket = listener;
+    sk_list_add_behind(&listener->list, &live->listeners); // it is served first
+    if (live->count++ == 0)
+        sk_timer_once(live->timer, 0);
+    (void)live->wire.send(live->wire.arg, handle, first_text, sizeof first_text - 1);
+    return true;
+}
+
 void sk_live_leave(struct sk_live *live, uint64_t handle)
 {
     struct live_listener *listener = *live_bucket_of_handle(live, handle);
@@ -228,145 +287,6 @@ void sk_live_leave(struct sk_live *live, uint64_t handle)
         listener = listener->same_bucket;
     if (listener != NULL)
         live_forget(live, listener);
-}
-
-void sk_live_close(struct sk_live *live)
-{
-    if (live == NULL)
-        return;
-    while (live->listeners.next != &live->listeners)
-        live_forget(live, (struct live_listener *)live->listeners.next);
-    // The links are closed, so no snapshot is in progress.
-    SK_ASSERT(sk_list_is_empty(&live->feeds) && sk_list_is_empty(&live->fresh));
-    sk_timer_close(live->timer);
-    free(live);
-}
-
-// ---- the calls: the events of one voucher, and of several ----
-
-static size_t live_read_ids(struct sk_request *request, int64_t ids[SK_LIVE_VOUCHERS_MAX]);
-static void live_check(const struct sk_context *context, struct sk_request *request);
-static bool live_has_ended(const struct sk_catalogue *catalogue, struct sk_request *request, const int64_t *ids,
-                           size_t count);
-static void live_on_found(const struct sk_context *context, struct sk_request *request, const struct sk_answer *answer);
-static void live_on_gone(const struct sk_context *context, struct sk_request *request);
-
-void sk_handle_events(const struct sk_context *context, struct sk_request *request)
-{
-    int64_t ids[SK_LIVE_VOUCHERS_MAX];
-    if (context->draining) {
-        sk_answer_refusal(context->answers, request, SK_VERDICT_SHUTTING_DOWN);
-        return;
-    }
-    if (live_read_ids(request, ids) == 0) {
-        (void)sk_answer_parameter(context->answers, request, "ids",
-                                  "must be 1 to 32 different voucher ids, separated by commas");
-        return;
-    }
-    if (!sk_call_hold(context, request))
-        return;
-    sk_call_of(request)->on_answer = live_on_found;
-    live_check(context, request);
-}
-
-_Static_assert(SK_LIVE_VOUCHERS_MAX == 32, "as the refusal says");
-
-// The voucher of the path, or those of the query. Returns their number; 0: the query has no such list.
-static size_t live_read_ids(struct sk_request *request, int64_t ids[SK_LIVE_VOUCHERS_MAX])
-{
-    const char *text = sk_request_query(request, "ids", NULL);
-    size_t count = 0;
-    ids[0] = sk_call_of(request)->voucher_id;
-    if (ids[0] != 0)
-        return 1;
-    while (text != NULL && count < SK_LIVE_VOUCHERS_MAX) {
-        char id[SK_NUMBER_SIZE];
-        size_t len = strcspn(text, ",");
-        (void)snprintf(id, sizeof id, "%.*s", (int)len, text);
-        if (len >= sizeof id || !sk_text_voucher_id(id, &ids[count]))
-            return 0;
-        for (size_t i = 0; i < count; i++) {
-            if (ids[i] == ids[count])
-                return 0;
-        }
-        count++;
-        if (text[len] == '\0')
-            return count;
-        text += len + 1;
-    }
-    return 0;
-}
-
-// Checks one voucher after the other, those of the catalogue at once. If all exist, the stream begins, unless the
-// client has seen its end.
-static void live_check(const struct sk_context *context, struct sk_request *request)
-{
-    struct sk_call *call = sk_call_of(request);
-    const struct sk_catalogue *catalogue = context->control->sale->catalogue;
-    int64_t ids[SK_LIVE_VOUCHERS_MAX];
-    size_t count = live_read_ids(request, ids);
-    while (call->checked < count && sk_catalogue_find(catalogue, ids[call->checked]) != NULL)
-        call->checked++;
-    if (call->checked < count) {
-        sk_check_offer(context->control, ids[call->checked], request->handle);
-        return;
-    }
-    if (live_has_ended(catalogue, request, ids, count)) {
-        sk_answer_nothing(context->answers, request);
-        return;
-    }
-    call->on_gone = live_on_gone;
-    sk_answer_stream(context->answers, request, sk_stream_new(request));
-}
-
-static bool live_has_ended(const struct sk_catalogue *catalogue, struct sk_request *request, const int64_t *ids,
-                           size_t count)
-{
-    const char *last_id = sk_request_header(request, "last-event-id", NULL);
-    bool ended = last_id != NULL && strcmp(last_id, END_ID) == 0;
-    for (size_t i = 0; ended && i < count; i++)
-        ended = live_is_over(sk_catalogue_find(catalogue, ids[i]));
-    return ended;
-}
-
-// The listener receives the state of a retired voucher, too. A refusal names the unknown one of several vouchers.
-static void live_on_found(const struct sk_context *context, struct sk_request *request, const struct sk_answer *answer)
-{
-    struct sk_call *call = sk_call_of(request);
-    struct sk_answer refusal = *answer;
-    char detail[DETAIL_SIZE];
-    int64_t ids[SK_LIVE_VOUCHERS_MAX];
-    if (answer->verdict == SK_VERDICT_FOUND || answer->verdict == SK_VERDICT_ENDED) {
-        call->checked++;
-        live_check(context, request);
-        return;
-    }
-    if (answer->verdict == SK_VERDICT_UNKNOWN_VOUCHER && call->voucher_id == 0) {
-        (void)live_read_ids(request, ids);
-        (void)snprintf(detail, sizeof detail, "there is no voucher %" PRId64, ids[call->checked]);
-        refusal.parameter = "ids";
-        refusal.detail = detail;
-    }
-    sk_answer_send(context->answers, request, &refusal);
-}
-
-// Last-Event-ID may be anything; if it is no id of ours, the client has seen no event. Events of several vouchers may
-// have the same id, so it does not tell which of them were seen.
-void sk_live_on_stream(const struct sk_context *context, struct sk_request *request)
-{
-    const char *text = sk_request_header(request, "last-event-id", NULL);
-    int64_t ids[SK_LIVE_VOUCHERS_MAX];
-    size_t count = live_read_ids(request, ids);
-    uint64_t last_id = 0;
-    if (count > 1 || text == NULL || !sk_text_number(text, INT64_MAX, &last_id))
-        last_id = 0;
-    if (context->control == NULL || !sk_live_listen(context->control->live, ids, count, last_id, request->handle))
-        sk_stream_end(request);
-}
-
-static void live_on_gone(const struct sk_context *context, struct sk_request *request)
-{
-    sk_live_leave(context->control->live, request->handle);
 }
 
 // ---- a time slice ----
@@ -379,29 +299,6 @@ static struct live_feed *live_next_feed(struct sk_live *live, uint64_t now)
     if (feed != NULL && now - feed->asked_ms < SK_LIVE_EACH_MS)
         feed = NULL;
     return fresh != NULL && (feed == NULL || live->fresh_next) ? fresh : feed;
-}
-
-static void live_on_slice(void *arg)
-{
-    struct sk_live *live = arg;
-    uint64_t now = uv_now(live->control->sale->loop);
-    struct live_feed *feed;
-    struct live_listener *listener;
-    while ((feed = live_next_feed(live, now)) != NULL && sk_pace_take(&live->reads, now)) {
-        live->fresh_next = feed->asked_ms != 0;
-        sk_list_remove(&feed->list);
-        sk_list_add_last(&feed->list, &live->feeds);
-        feed->asked_ms = now;
-        live_ask_redis(feed);
-    }
-    while ((listener = sk_list_first(&live->listeners)) != NULL &&
-           // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is freed has left the list
-           now - listener->visited_ms >= SK_LIVE_EACH_MS) {
-        if (!live_serve(live, listener, now))
-            break;
-    }
-    if (live->count > 0)
-        sk_timer_once(live->timer, SLICE_MS);
 }
 
 // The last state is news in any case: the listener does not know yet that it is the last one.
@@ -446,6 +343,23 @@ static size_t live_put_text(const struct live_listener *listener, uint64_t now, 
     return len;
 }
 
+// The listener has all news. It leaves the vouchers that are over, and its stream ends with the last of them.
+static void live_note_sent(struct sk_live *live, struct live_listener *listener)
+{
+    for (size_t i = listener->count; i-- > 0;) {
+        struct live_subscription *subscription = &listener->subscriptions[i];
+        if (live_is_news(subscription))
+            subscription->sent_id = subscription->feed->id;
+        if (subscription->feed->over)
+            live_unsubscribe(listener, subscription);
+    }
+    if (listener->count == 0) {
+        uint64_t handle = listener->handle;
+        live_forget(live, listener);
+        live->wire.end(live->wire.arg, handle);
+    }
+}
+
 // False: the rate limit does not allow it now. Afterwards the listener may be gone.
 static bool live_serve(struct sk_live *live, struct live_listener *listener, uint64_t now)
 {
@@ -465,122 +379,180 @@ static bool live_serve(struct sk_live *live, struct live_listener *listener, uin
     return true;
 }
 
-// The listener has all news. It leaves the vouchers that are over, and its stream ends with the last of them.
-static void live_note_sent(struct sk_live *live, struct live_listener *listener)
+static void live_on_slice(void *arg)
 {
-    for (size_t i = listener->count; i-- > 0;) {
-        struct live_subscription *subscription = &listener->subscriptions[i];
-        if (live_is_news(subscription))
-            subscription->sent_id = subscription->feed->id;
-        if (subscription->feed->over)
-            live_unsubscribe(listener, subscription);
+    struct sk_live *live = arg;
+    uint64_t now = uv_now(live->control->sale->loop);
+    struct live_feed *feed;
+    struct live_listener *listener;
+    while ((feed = live_next_feed(live, now)) != NULL && sk_pace_take(&live->reads, now)) {
+        live->fresh_next = feed->asked_ms != 0;
+        sk_list_remove(&feed->list);
+        sk_list_add_last(&feed->list, &live->feeds);
+        feed->asked_ms = now;
+        live_ask_redis(feed);
     }
-    if (listener->count == 0) {
-        uint64_t handle = listener->handle;
-        live_forget(live, listener);
-        live->wire.end(live->wire.arg, handle);
+    while ((listener = sk_list_first(&live->listeners)) != NULL &&
+           // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is freed has left the list
+           now - listener->visited_ms >= SK_LIVE_EACH_MS) {
+        if (!live_serve(live, listener, now))
+            break;
     }
+    if (live->count > 0)
+        sk_timer_once(live->timer, SLICE_MS);
 }
 
-// ---- a snapshot ----
+// ---- opening and closing ----
 
-// NULL: it is not in the catalogue.
-static enum sk_voucher_state live_state(const struct sk_voucher *voucher)
+struct sk_live *sk_live_open(struct sk_control *control, const struct sk_live_wire *wire)
 {
-    return voucher == NULL || voucher->left ? SK_VOUCHER_RETIRED : voucher->state;
+    struct sk_live *live = calloc(1, sizeof *live);
+    if (live == NULL)
+        return NULL;
+    uint64_t now = uv_now(control->sale->loop), reactors = (uint64_t)control->reactors;
+    uint64_t texts = SK_LIVE_TEXTS_PER_S / reactors, reads = READS_PER_S / reactors;
+    live->control = control;
+    live->wire = *wire;
+    live->texts = sk_pace_begin(texts, 1 + texts * SLICE_MS / 1000, now);
+    live->reads = sk_pace_begin(reads == 0 ? 1 : reads, 1 + reads * SLICE_MS / 1000, now);
+    sk_list_begin(&live->listeners);
+    sk_list_begin(&live->feeds);
+    sk_list_begin(&live->fresh);
+    live->timer = sk_timer_open(control->sale->loop, 0, live_on_slice, live);
+    if (live->timer == NULL) {
+        free(live);
+        return NULL;
+    }
+    return live;
 }
 
-static bool live_is_over(const struct sk_voucher *voucher)
+size_t sk_live_count(const struct sk_live *live)
 {
-    return live_state(voucher) == SK_VOUCHER_CLOSED || live_state(voucher) == SK_VOUCHER_RETIRED;
+    return live->count;
 }
 
-static void live_ask_redis(struct live_feed *feed)
+void sk_live_close(struct sk_live *live)
 {
-    const struct sk_voucher *voucher = feed->voucher;
-    enum sk_status status = SK_DOWN;
-    if (feed->asking)
+    if (live == NULL)
         return;
-    if (voucher != NULL) {
-        feed->asking = true;
-        status = sk_snapshot_ask(sk_sale_ask_redis(feed->live->control->sale, voucher), &voucher->keys, NULL,
-                                 live_on_snapshot, feed);
+    while (live->listeners.next != &live->listeners)
+        live_forget(live, (struct live_listener *)live->listeners.next);
+    // The links are closed, so no snapshot is in progress.
+    SK_ASSERT(sk_list_is_empty(&live->feeds) && sk_list_is_empty(&live->fresh));
+    sk_timer_close(live->timer);
+    free(live);
+}
+
+// ---- the calls: the events of one voucher, and of several ----
+
+// The voucher of the path, or those of the query. Returns their number; 0: the query has no such list.
+static size_t live_read_ids(struct sk_request *request, int64_t ids[SK_LIVE_VOUCHERS_MAX])
+{
+    const char *text = sk_request_query(request, "ids", NULL);
+    size_t count = 0;
+    ids[0] = sk_call_of(request)->voucher_id;
+    if (ids[0] != 0)
+        return 1;
+    while (text != NULL && count < SK_LIVE_VOUCHERS_MAX) {
+        char id[SK_NUMBER_SIZE];
+        size_t len = strcspn(text, ",");
+        (void)snprintf(id, sizeof id, "%.*s", (int)len, text);
+        if (len >= sizeof id || !sk_text_voucher_id(id, &ids[count]))
+            return 0;
+        for (size_t i = 0; i < count; i++) {
+            if (ids[i] == ids[count])
+                return 0;
+        }
+        count++;
+        if (text[len] == '\0')
+            return count;
+        text += len + 1;
     }
-    if (status != SK_OK)
-        live_on_snapshot(feed, NULL);
+    return 0;
 }
 
-// Reads the units that can be sold now. False: Redis does not know.
-static bool live_read_stock(const struct sk_reply *reply, int64_t *stock)
+static void live_on_gone(const struct sk_context *context, struct sk_request *request)
 {
-    const char *state = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_STATE), NULL);
-    const char *opened = sk_reply_text(sk_reply_at(reply, SK_SNAPSHOT_RUN), NULL);
-    bool known = state != NULL && sk_voucher_state_of(state) != SK_VOUCHER_RETIRED; // nor loading
-    return known && opened != NULL && opened[0] != '\0' &&
-           sk_trust_number(sk_reply_at(reply, SK_SNAPSHOT_STOCK), SK_TRUST_MAX, stock);
+    sk_live_leave(context->control->live, request->handle);
 }
 
-// The rate counts units sold. Returned units do not lower it.
-static void live_count(struct live_feed *feed, int64_t stock, uint64_t now)
+// Checks one voucher after the other, those of the catalogue at once. If all exist, the stream begins, unless the
+// client has seen its end.
+static void live_check(const struct sk_context *context, struct sk_request *request)
 {
-    if (feed->remaining != NOT_KNOWN && now > feed->known_ms) {
-        double ms = (double)(now - feed->known_ms);
-        double sold = feed->remaining > stock ? (double)(feed->remaining - stock) : 0;
-        feed->rate += (sold * 1000 / ms - feed->rate) * ms / (RATE_OVER_MS + ms);
-    }
-    feed->remaining = stock;
-    feed->known_ms = now;
-}
-
-static void live_on_snapshot(void *arg, const struct sk_reply *reply)
-{
-    struct live_feed *feed = arg;
-    int64_t stock;
-    const struct sk_sale *sale = feed->live->control->sale;
-    const struct sk_redis *redis = feed->voucher == NULL ? NULL : sk_sale_ask_redis(sale, feed->voucher);
-    bool known = reply != NULL && live_read_stock(reply, &stock);
-    bool away = !known && !sk_redis_ready(redis);
-    feed->asking = false;
-    if (known)
-        live_count(feed, stock, uv_now(sale->loop));
-    else if (away)
-        feed->remaining = NOT_KNOWN; // nothing can be bought now
-    if (known || away || live_is_over(feed->voucher))
-        live_show(feed);
-    live_feed_let_go(feed);
-}
-
-// ---- an event ----
-
-static void live_put_shown(const struct live_feed *feed, uint64_t now, char out[SHOWN_SIZE])
-{
-    struct sk_phase_terms terms = {.state = live_state(feed->voucher), .remaining = feed->remaining};
-    if (feed->voucher != NULL) {
-        terms.begin_ms = feed->voucher->begin_ms;
-        terms.end_ms = feed->voucher->end_ms;
-    }
-    char remaining[SK_PARAM_NUMBER_SIZE] = "null";
-    if (feed->remaining != NOT_KNOWN)
-        (void)sk_params_number(remaining, feed->remaining);
-    (void)snprintf(out, SHOWN_SIZE, "\"remaining\":%s,\"state\":\"%s\",\"phase\":\"%s\",\"rate\":%.*f", remaining,
-                   sk_voucher_state_name(terms.state), sk_phase(&terms, (int64_t)now),
-                   feed->rate < TENTHS_UP_TO ? 1 : 0, feed->rate);
-}
-
-static void live_show(struct live_feed *feed)
-{
-    char shown[SHOWN_SIZE], time[SK_TIME_SIZE];
-    uint64_t now = sk_wall_ms();
-    live_put_shown(feed, now, shown);
-    feed->over = live_is_over(feed->voucher);
-    if (strcmp(shown, feed->shown) == 0)
+    struct sk_call *call = sk_call_of(request);
+    const struct sk_catalogue *catalogue = context->control->sale->catalogue;
+    int64_t ids[SK_LIVE_VOUCHERS_MAX];
+    size_t count = live_read_ids(request, ids);
+    while (call->checked < count && sk_catalogue_find(catalogue, ids[call->checked]) != NULL)
+        call->checked++;
+    if (call->checked < count) {
+        sk_check_offer(context->control, ids[call->checked], request->handle);
         return;
-    memcpy(feed->shown, shown, sizeof shown);
-    feed->id = now > feed->id ? now : feed->id + 1;
-    sk_text_put_time((int64_t)now, time);
-    int n = snprintf(feed->event, sizeof feed->event,
-                     "id: %" PRIu64 "\ndata: {\"voucher_id\":\"%" PRId64 "\",%s,\"server_time\":\"%s\"}\n\n", feed->id,
-                     feed->voucher_id, shown, time);
-    SK_ASSERT(n > 0 && (size_t)n < sizeof feed->event);
-    feed->event_len = (size_t)n;
+    }
+    const char *last_id = sk_request_header(request, "last-event-id", NULL);
+    bool ended = last_id != NULL && strcmp(last_id, END_ID) == 0;
+    for (size_t i = 0; ended && i < count; i++)
+        ended = live_is_over(sk_catalogue_find(catalogue, ids[i]));
+    if (ended) {
+        sk_answer_nothing(context->answers, request);
+        return;
+    }
+    call->on_gone = live_on_gone;
+    sk_answer_stream(context->answers, request, sk_stream_new(request));
+}
+
+// The listener receives the state of a retired voucher, too. A refusal names the unknown one of several vouchers.
+static void live_on_found(const struct sk_context *context, struct sk_request *request, const struct sk_answer *answer)
+{
+    struct sk_call *call = sk_call_of(request);
+    struct sk_answer refusal = *answer;
+    char detail[DETAIL_SIZE];
+    int64_t ids[SK_LIVE_VOUCHERS_MAX];
+    if (answer->verdict == SK_VERDICT_FOUND || answer->verdict == SK_VERDICT_ENDED) {
+        call->checked++;
+        live_check(context, request);
+        return;
+    }
+    if (answer->verdict == SK_VERDICT_UNKNOWN_VOUCHER && call->voucher_id == 0) {
+        (void)live_read_ids(request, ids);
+        (void)snprintf(detail, sizeof detail, "there is no voucher %" PRId64, ids[call->checked]);
+        refusal.parameter = "ids";
+        refusal.detail = detail;
+    }
+    sk_answer_send(context->answers, request, &refusal);
+}
+
+_Static_assert(SK_LIVE_VOUCHERS_MAX == 32, "as the refusal says");
+
+void sk_handle_events(const struct sk_context *context, struct sk_request *request)
+{
+    int64_t ids[SK_LIVE_VOUCHERS_MAX];
+    if (context->draining) {
+        sk_answer_refusal(context->answers, request, SK_VERDICT_SHUTTING_DOWN);
+        return;
+    }
+    if (live_read_ids(request, ids) == 0) {
+        (void)sk_answer_parameter(context->answers, request, "ids",
+                                  "must be 1 to 32 different voucher ids, separated by commas");
+        return;
+    }
+    if (!sk_call_hold(context, request))
+        return;
+    sk_call_of(request)->on_answer = live_on_found;
+    live_check(context, request);
+}
+
+// Last-Event-ID may be anything; if it is no id of ours, the client has seen no event. Events of several vouchers may
+// have the same id, so it does not tell which of them were seen.
+void sk_live_on_stream(const struct sk_context *context, struct sk_request *request)
+{
+    const char *text = sk_request_header(request, "last-event-id", NULL);
+    int64_t ids[SK_LIVE_VOUCHERS_MAX];
+    size_t count = live_read_ids(request, ids);
+    uint64_t last_id = 0;
+    if (count > 1 || text == NULL || !sk_text_number(text, INT64_MAX, &last_id))
+        last_id = 0;
+    if (context->control == NULL || !sk_live_listen(context->control->live, ids, count, last_id, request->handle))
+        sk_stream_end(request);
 }

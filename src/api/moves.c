@@ -39,8 +39,42 @@ static const struct sk_field refund_members[REFUND_MEMBERS] = {
     [REFUNDED_REFERENCE] = {.name = "reference", .detail = REFERENCE_DETAIL, .optional = true},
 };
 
-static bool bodies_read_reference(const json_t *value, const char **reference);
-static void bodies_read_amount(struct sk_fields *read, const json_t **values, struct sk_payment *payment);
+static bool bodies_read_reference(const json_t *value, const char **reference)
+{
+    return sk_fields_text(value, 1, SK_REFERENCE_MAX, reference) && sk_text_within(*reference, '!', '~');
+}
+
+enum sk_verdict sk_payment_read(const char *body, size_t len, struct sk_payment *payment, struct sk_fields *read)
+{
+    const json_t *values[PAYMENT_MEMBERS];
+    enum payment_member first = payment->reference == NULL ? REFERENCE : AMOUNT;
+    if (sk_fields_open(read, body, len, &payment_members[first], PAYMENT_MEMBERS - first, &values[first])) {
+        if (first == REFERENCE)
+            sk_fields_check(read, &payment_members[REFERENCE], values[REFERENCE],
+                            bodies_read_reference(values[REFERENCE], &payment->reference));
+        sk_fields_check(read, &payment_members[AMOUNT], values[AMOUNT],
+                        sk_fields_integer(values[AMOUNT], 0, amount_max_cents, &payment->amount_cents));
+        sk_fields_check(read, &payment_members[CURRENCY], values[CURRENCY],
+                        sk_fields_text(values[CURRENCY], SK_CURRENCY_CHARS, SK_CURRENCY_CHARS, &payment->currency) &&
+                            sk_text_within(payment->currency, 'A', 'Z'));
+    }
+    return sk_fields_end(read);
+}
+
+enum sk_verdict sk_refund_read(const char *body, size_t len, struct sk_refund *refund, struct sk_fields *read)
+{
+    const json_t *values[REFUND_MEMBERS];
+    *refund = (struct sk_refund){0};
+    if (sk_fields_open(read, body, len, refund_members, REFUND_MEMBERS, values)) {
+        sk_fields_check(read, &refund_members[RESTOCK], values[RESTOCK], json_is_boolean(values[RESTOCK]));
+        sk_fields_check(read, &refund_members[WHY], values[WHY],
+                        sk_fields_text(values[WHY], 0, SK_WHY_MAX, &refund->why));
+        sk_fields_check(read, &refund_members[REFUNDED_REFERENCE], values[REFUNDED_REFERENCE],
+                        bodies_read_reference(values[REFUNDED_REFERENCE], &refund->reference));
+        refund->restock = json_is_true(values[RESTOCK]);
+    }
+    return sk_fields_end(read);
+}
 
 struct move {
     struct sk_query query;
@@ -60,70 +94,6 @@ enum { PAY_OUTCOME, PAY_DOCUMENT, PAY_CENTS, PAY_CURRENCY };
 enum { FOUND_VOUCHER, FOUND_STATUS, FOUND_ALLOWED, FOUND_DOCUMENT };
 enum { REFUND_OUTCOME, REFUND_VOUCHER, REFUND_STATUS, REFUND_DOCUMENT };
 
-static struct move *move_new(struct sk_control *control, enum sk_pg_class class, const char *order_id, const char *by,
-                             uint64_t handle, void (*start)(struct sk_query *query));
-static void move_find(struct move *move, const char *status, sk_pg_cb *done);
-static void move_lookup(struct move *move);
-static void move_end_wrong(struct move *move, const char *status);
-static void pay_begin(struct move *move, const struct sk_payment *payment);
-static void pay_own_start(struct sk_query *query);
-static void pay_own_on_row(void *arg, const struct sk_result *result);
-static void pay_start(struct sk_query *query);
-static void pay_on_row(void *arg, const struct sk_result *result);
-static void pay_end_wrong_amount(struct move *move, const struct sk_rows *rows);
-static void cancel_start(struct sk_query *query);
-static void cancel_on_row(void *arg, const struct sk_result *result);
-static void refund_start(struct sk_query *query);
-static void refund_on_row(void *arg, const struct sk_result *result);
-static void return_begin(struct move *move, int64_t voucher_id);
-static void return_on_voucher(struct sk_query *query, enum sk_found found);
-static void return_on_end(void *arg, enum sk_return_end end);
-static void return_retired(struct move *move);
-static void return_on_retired(void *arg, const struct sk_result *result);
-
-// ---- the calls ----
-
-void sk_handle_cancel(const struct sk_context *context, struct sk_request *request)
-{
-    const struct sk_call *call = sk_call_of(request);
-    sk_move_cancel(context->control, call->order_id, call->user, request->handle);
-}
-
-void sk_handle_pay(const struct sk_context *context, struct sk_request *request)
-{
-    const struct sk_call *call = sk_call_of(request);
-    struct sk_payment payment = {0};
-    struct sk_fields read;
-    enum sk_verdict verdict = sk_payment_read(request->body.data, request->body.len, &payment, &read);
-    if (sk_call_body_good(context, request, verdict, &read))
-        sk_move_pay(context->control, call->order_id, &payment, call->by, request->handle);
-    sk_fields_free(&read);
-}
-
-void sk_handle_refund(const struct sk_context *context, struct sk_request *request)
-{
-    const struct sk_call *call = sk_call_of(request);
-    struct sk_refund refund;
-    struct sk_fields read;
-    enum sk_verdict verdict = sk_refund_read(request->body.data, request->body.len, &refund, &read);
-    if (sk_call_body_good(context, request, verdict, &read))
-        sk_move_refund(context->control, call->order_id, &refund, call->by, request->handle);
-    sk_fields_free(&read);
-}
-
-void sk_handle_demo_pay(const struct sk_context *context, struct sk_request *request)
-{
-    const struct sk_call *call = sk_call_of(request);
-    char reference[SK_REFERENCE_MAX + 1];
-    struct sk_payment payment = {.reference = reference};
-    struct sk_fields read;
-    (void)snprintf(reference, sizeof reference, "demo-%s", call->order_id);
-    enum sk_verdict verdict = sk_demo_payment_read(request->body.data, request->body.len, &payment, &read);
-    if (sk_call_body_good(context, request, verdict, &read))
-        sk_move_pay_own(context->control, call->order_id, call->user, &payment, request->handle);
-    sk_fields_free(&read);
-}
-
 // ---- all moves ----
 
 static void move_put(char *out, size_t size, const char *text)
@@ -134,13 +104,14 @@ static void move_put(char *out, size_t size, const char *text)
 }
 
 // NULL: the handle was answered.
-static struct move *move_new(struct sk_control *control, enum sk_pg_class class, const char *order_id, const char *by,
-                             uint64_t handle, void (*start)(struct sk_query *query))
+static struct move *move_new(struct sk_control *control, enum sk_pg_class class, const char *order_id, const char *user,
+                             const char *by, uint64_t handle, void (*start)(struct sk_query *query))
 {
     struct move *move = sk_query_new(control, class, handle, NULL, sizeof *move, start);
     if (move == NULL)
         return NULL;
     move_put(move->order_id, sizeof move->order_id, order_id);
+    move_put(move->user, sizeof move->user, user);
     move_put(move->by, sizeof move->by, by);
     return move;
 }
@@ -164,7 +135,21 @@ static void move_lookup(struct move *move)
     memcpy(order_id, move->order_id, sizeof order_id);
     memcpy(user, move->user, sizeof user);
     sk_query_end(&move->query, SK_VERDICT_PENDING, NULL);
-    sk_order_lookup_pending(control, order_id, user, handle);
+    sk_order_lookup(control, SK_LOOKUP_FOR_MOVE, order_id, user, handle);
+}
+
+// Whether the user's order was found. False: the query has ended.
+static bool move_is_found(struct move *move, const struct sk_rows *rows)
+{
+    if (rows == NULL)
+        sk_query_end(&move->query, SK_VERDICT_UNAVAILABLE, NULL);
+    else if (sk_rows_count(rows) == 0)
+        move_lookup(move);
+    else if (sk_rows_text(rows, 0, FOUND_DOCUMENT) == NULL) // another user's
+        sk_query_end(&move->query, SK_VERDICT_NOT_FOUND, NULL);
+    else
+        return true;
+    return false;
 }
 
 static void move_end_wrong(struct move *move, const char *status)
@@ -173,65 +158,94 @@ static void move_end_wrong(struct move *move, const char *status)
     sk_query_end_with(&move->query, &answer);
 }
 
-// ---- pay ----
+// ---- returning units ----
 
-void sk_move_pay(struct sk_control *control, const char *order_id, const struct sk_payment *payment, const char *by,
-                 uint64_t handle)
+static const char *move_why(const struct move *move)
 {
-    struct move *move = move_new(control, SK_PG_COMMANDS, order_id, by, handle, pay_start);
-    if (move != NULL)
-        pay_begin(move, payment);
+    return move->why[0] == '\0' ? NULL : move->why;
 }
 
-void sk_move_pay_own(struct sk_control *control, const char *order_id, const char *user,
-                     const struct sk_payment *payment, uint64_t handle)
-{
-    struct move *move = move_new(control, SK_PG_MOVES, order_id, "demo", handle, pay_own_start);
-    if (move == NULL)
-        return;
-    move_put(move->user, sizeof move->user, user);
-    pay_begin(move, payment);
-}
-
-static void pay_begin(struct move *move, const struct sk_payment *payment)
-{
-    SK_ASSERT(payment->reference != NULL && payment->currency != NULL);
-    move_put(move->reference, sizeof move->reference, payment->reference);
-    move_put(move->currency, sizeof move->currency, payment->currency);
-    move->amount_cents = payment->amount_cents;
-    sk_query_start(&move->query);
-}
-
-static void pay_own_start(struct sk_query *query)
-{
-    move_find((struct move *)query, "paid", pay_own_on_row);
-}
-
-static void pay_own_on_row(void *arg, const struct sk_result *result)
+static void return_on_end(void *arg, enum sk_return_end end)
 {
     struct move *move = arg;
-    if (result->rows == NULL)
-        sk_query_end(&move->query, SK_VERDICT_UNAVAILABLE, NULL);
-    else if (sk_rows_count(result->rows) == 0)
-        move_lookup(move);
-    else if (sk_rows_text(result->rows, 0, FOUND_DOCUMENT) == NULL) // another user's
-        sk_query_end(&move->query, SK_VERDICT_NOT_FOUND, NULL);
-    else
-        pay_start(&move->query);
+    if (end == SK_RETURN_LOADING || end == SK_RETURN_UNAVAILABLE) {
+        sk_query_end(&move->query, end == SK_RETURN_LOADING ? SK_VERDICT_LOADING : SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    move->returned = true;
+    move->query.start(&move->query);
 }
 
-static void pay_start(struct sk_query *query)
+// Stale: the voucher is no longer retired, or not yet.
+static void return_on_retired(void *arg, const struct sk_result *result)
+{
+    struct move *move = arg;
+    const char *outcome = result->rows == NULL ? NULL : sk_rows_text(result->rows, 0, 0);
+    if (outcome == NULL || strcmp(outcome, "stale") == 0) {
+        sk_query_end(&move->query, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    move->returned = true;
+    move->query.start(&move->query);
+}
+
+static void return_retired(struct move *move)
+{
+    static const char *const names[] = {[SK_RETURN_CANCELLED] = "cancelled",
+                                        [SK_RETURN_REFUNDED] = "refunded",
+                                        [SK_RETURN_REFUNDED_KEPT] = "refunded-kept"};
+    char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(slot, sk_order_id_slot(move->order_id)),
+                            sk_params_number(voucher, move->query.finding.id),
+                            move->order_id,
+                            names[move->returned_as],
+                            move->by,
+                            move_why(move)};
+    move->query.shard = sk_query_shard_of_order(&move->query, move->order_id);
+    sk_query_ask_pg(&move->query, SK_STATEMENT_RETURN_RETIRED, 6, params, return_on_retired);
+}
+
+static void return_on_voucher(struct sk_query *query, enum sk_found found)
 {
     struct move *move = (struct move *)query;
-    char slot[SK_PARAM_NUMBER_SIZE], cents[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(slot, sk_order_id_slot(move->order_id)),
-                            move->order_id,
-                            move->reference,
-                            sk_params_number(cents, move->amount_cents),
-                            move->currency,
-                            move->by};
-    query->shard = sk_query_shard_of_order(query, move->order_id);
-    sk_query_ask_pg(query, SK_STATEMENT_PAY_ORDER, 6, params, pay_on_row);
+    if (found == SK_FOUND_OLD) {
+        return_retired(move);
+        return;
+    }
+    if (found != SK_FOUND_LISTED) {
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    enum sk_status status =
+        sk_return_order(sk_sale_shard(query->control->sale, query->voucher)->returns, query->voucher, move->order_id,
+                        move->returned_as, move->by, move_why(move), return_on_end, move);
+    if (status != SK_OK)
+        sk_query_end(query, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_OVERLOADED, NULL);
+}
+
+// The order's status allows the return. If it still does after a return, none was made.
+static void return_begin(struct move *move, int64_t voucher_id)
+{
+    if (move->returned)
+        sk_query_end(&move->query, SK_VERDICT_UNAVAILABLE, NULL);
+    else
+        sk_query_find(&move->query, voucher_id, return_on_voucher);
+}
+
+// ---- pay ----
+
+// Names the member that differs, and what is due. An order that another transaction has just changed may show nothing.
+static void pay_end_wrong_amount(struct move *move, const struct sk_rows *rows)
+{
+    const char *cents = sk_rows_text(rows, 0, PAY_CENTS), *currency = sk_rows_text(rows, 0, PAY_CURRENCY);
+    struct sk_answer answer = {.verdict = SK_VERDICT_WRONG_AMOUNT};
+    char detail[64];
+    if (cents != NULL && currency != NULL) {
+        (void)snprintf(detail, sizeof detail, "must be %.20s %.3s, in its smallest unit", cents, currency);
+        answer.member = strcmp(currency, move->currency) == 0 ? "amount_cents" : "currency";
+        answer.detail = detail;
+    }
+    sk_query_end_with(&move->query, &answer);
 }
 
 static void pay_on_row(void *arg, const struct sk_result *result)
@@ -265,30 +279,62 @@ static void pay_on_row(void *arg, const struct sk_result *result)
                      ends[i].verdict == SK_VERDICT_FOUND ? sk_rows_text(result->rows, 0, PAY_DOCUMENT) : NULL);
 }
 
-// Names the member that differs, and what is due. An order that another transaction has just changed may show nothing.
-static void pay_end_wrong_amount(struct move *move, const struct sk_rows *rows)
+static void pay_start(struct sk_query *query)
 {
-    const char *cents = sk_rows_text(rows, 0, PAY_CENTS), *currency = sk_rows_text(rows, 0, PAY_CURRENCY);
-    struct sk_answer answer = {.verdict = SK_VERDICT_WRONG_AMOUNT};
-    char detail[64];
-    if (cents != NULL && currency != NULL) {
-        (void)snprintf(detail, sizeof detail, "must be %.20s %.3s, in its smallest unit", cents, currency);
-        answer.member = strcmp(currency, move->currency) == 0 ? "amount_cents" : "currency";
-        answer.detail = detail;
-    }
-    sk_query_end_with(&move->query, &answer);
+    struct move *move = (struct move *)query;
+    char slot[SK_PARAM_NUMBER_SIZE], cents[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(slot, sk_order_id_slot(move->order_id)),
+                            move->order_id,
+                            move->reference,
+                            sk_params_number(cents, move->amount_cents),
+                            move->currency,
+                            move->by};
+    query->shard = sk_query_shard_of_order(query, move->order_id);
+    sk_query_ask_pg(query, SK_STATEMENT_PAY_ORDER, 6, params, pay_on_row);
+}
+
+static void pay_own_on_row(void *arg, const struct sk_result *result)
+{
+    struct move *move = arg;
+    if (move_is_found(move, result->rows))
+        pay_start(&move->query);
+}
+
+static void pay_own_start(struct sk_query *query)
+{
+    move_find((struct move *)query, "paid", pay_own_on_row);
+}
+
+void sk_move_pay(struct sk_control *control, const char *order_id, const char *user, const struct sk_payment *payment,
+                 const char *by, uint64_t handle)
+{
+    bool own = user[0] != '\0';
+    struct move *move = move_new(control, own ? SK_PG_MOVES : SK_PG_COMMANDS, order_id, user, by, handle,
+                                 own ? pay_own_start : pay_start);
+    if (move == NULL)
+        return;
+    SK_ASSERT(payment->reference != NULL && payment->currency != NULL);
+    move_put(move->reference, sizeof move->reference, payment->reference);
+    move_put(move->currency, sizeof move->currency, payment->currency);
+    move->amount_cents = payment->amount_cents;
+    sk_query_start(&move->query);
 }
 
 // ---- cancel ----
 
-void sk_move_cancel(struct sk_control *control, const char *order_id, const char *user, uint64_t handle)
+static void cancel_on_row(void *arg, const struct sk_result *result)
 {
-    struct move *move = move_new(control, SK_PG_MOVES, order_id, "user", handle, cancel_start);
-    if (move == NULL)
+    struct move *move = arg;
+    const struct sk_rows *rows = result->rows;
+    if (!move_is_found(move, rows))
         return;
-    move_put(move->user, sizeof move->user, user);
-    move->returned_as = SK_RETURN_CANCELLED;
-    sk_query_start(&move->query);
+    const char *status = sk_rows_text(rows, 0, FOUND_STATUS);
+    if (strcmp(status, "cancelled") == 0)
+        sk_query_end(&move->query, SK_VERDICT_FOUND, sk_rows_text(rows, 0, FOUND_DOCUMENT));
+    else if (strcmp(sk_rows_text(rows, 0, FOUND_ALLOWED), "t") != 0)
+        move_end_wrong(move, status);
+    else
+        return_begin(move, sk_rows_number(rows, 0, FOUND_VOUCHER));
 }
 
 static void cancel_start(struct sk_query *query)
@@ -296,60 +342,16 @@ static void cancel_start(struct sk_query *query)
     move_find((struct move *)query, "cancelled", cancel_on_row);
 }
 
-static void cancel_on_row(void *arg, const struct sk_result *result)
+void sk_move_cancel(struct sk_control *control, const char *order_id, const char *user, uint64_t handle)
 {
-    struct move *move = arg;
-    const struct sk_rows *rows = result->rows;
-    if (rows == NULL) {
-        sk_query_end(&move->query, SK_VERDICT_UNAVAILABLE, NULL);
-        return;
-    }
-    if (sk_rows_count(rows) == 0) {
-        move_lookup(move);
-        return;
-    }
-    const char *document = sk_rows_text(rows, 0, FOUND_DOCUMENT), *status = sk_rows_text(rows, 0, FOUND_STATUS);
-    bool allowed = strcmp(sk_rows_text(rows, 0, FOUND_ALLOWED), "t") == 0;
-    if (document == NULL) // another user's
-        sk_query_end(&move->query, SK_VERDICT_NOT_FOUND, NULL);
-    else if (strcmp(status, "cancelled") == 0)
-        sk_query_end(&move->query, SK_VERDICT_FOUND, document);
-    else if (!allowed)
-        move_end_wrong(move, status);
-    else
-        return_begin(move, sk_rows_number(rows, 0, FOUND_VOUCHER));
-}
-
-// ---- refund ----
-
-void sk_move_refund(struct sk_control *control, const char *order_id, const struct sk_refund *refund, const char *by,
-                    uint64_t handle)
-{
-    struct move *move = move_new(control, SK_PG_COMMANDS, order_id, by, handle, refund_start);
+    struct move *move = move_new(control, SK_PG_MOVES, order_id, user, "user", handle, cancel_start);
     if (move == NULL)
         return;
-    if (refund->why != NULL)
-        move_put(move->why, sizeof move->why, refund->why);
-    if (refund->reference != NULL)
-        move_put(move->reference, sizeof move->reference, refund->reference);
-    move->returned_as = refund->restock ? SK_RETURN_REFUNDED : SK_RETURN_REFUNDED_KEPT;
+    move->returned_as = SK_RETURN_CANCELLED;
     sk_query_start(&move->query);
 }
 
-static const char *move_why(const struct move *move)
-{
-    return move->why[0] == '\0' ? NULL : move->why;
-}
-
-static void refund_start(struct sk_query *query)
-{
-    struct move *move = (struct move *)query;
-    char slot[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(slot, sk_order_id_slot(move->order_id)), move->order_id, move->by,
-                            move_why(move), move->reference[0] == '\0' ? NULL : move->reference};
-    query->shard = sk_query_shard_of_order(query, move->order_id);
-    sk_query_ask_pg(query, SK_STATEMENT_NOTE_REFUNDS, 5, params, refund_on_row);
-}
+// ---- refund ----
 
 static void refund_on_row(void *arg, const struct sk_result *result)
 {
@@ -372,121 +374,69 @@ static void refund_on_row(void *arg, const struct sk_result *result)
         move_end_wrong(move, sk_rows_text(rows, 0, REFUND_STATUS));
 }
 
-// ---- returning units ----
-
-// The order's status allows the return. If it still does after a return, none was made.
-static void return_begin(struct move *move, int64_t voucher_id)
-{
-    if (move->returned)
-        sk_query_end(&move->query, SK_VERDICT_UNAVAILABLE, NULL);
-    else
-        sk_query_find(&move->query, voucher_id, return_on_voucher);
-}
-
-static void return_on_voucher(struct sk_query *query, enum sk_found found)
+static void refund_start(struct sk_query *query)
 {
     struct move *move = (struct move *)query;
-    if (found == SK_FOUND_OLD) {
-        return_retired(move);
+    char slot[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(slot, sk_order_id_slot(move->order_id)), move->order_id, move->by,
+                            move_why(move), move->reference[0] == '\0' ? NULL : move->reference};
+    query->shard = sk_query_shard_of_order(query, move->order_id);
+    sk_query_ask_pg(query, SK_STATEMENT_NOTE_REFUNDS, 5, params, refund_on_row);
+}
+
+void sk_move_refund(struct sk_control *control, const char *order_id, const struct sk_refund *refund, const char *by,
+                    uint64_t handle)
+{
+    struct move *move = move_new(control, SK_PG_COMMANDS, order_id, "", by, handle, refund_start);
+    if (move == NULL)
         return;
-    }
-    if (found != SK_FOUND_LISTED) {
-        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
-        return;
-    }
-    enum sk_status status =
-        sk_return_order(sk_sale_shard(query->control->sale, query->voucher)->returns, query->voucher, move->order_id,
-                        move->returned_as, move->by, move_why(move), return_on_end, move);
-    if (status != SK_OK)
-        sk_query_end(query, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_OVERLOADED, NULL);
+    if (refund->why != NULL)
+        move_put(move->why, sizeof move->why, refund->why);
+    if (refund->reference != NULL)
+        move_put(move->reference, sizeof move->reference, refund->reference);
+    move->returned_as = refund->restock ? SK_RETURN_REFUNDED : SK_RETURN_REFUNDED_KEPT;
+    sk_query_start(&move->query);
 }
 
-static void return_on_end(void *arg, enum sk_return_end end)
+// ---- the calls ----
+
+void sk_handle_pay(const struct sk_context *context, struct sk_request *request)
 {
-    struct move *move = arg;
-    if (end == SK_RETURN_LOADING || end == SK_RETURN_UNAVAILABLE) {
-        sk_query_end(&move->query, end == SK_RETURN_LOADING ? SK_VERDICT_LOADING : SK_VERDICT_UNAVAILABLE, NULL);
-        return;
-    }
-    move->returned = true;
-    move->query.start(&move->query);
+    const struct sk_call *call = sk_call_of(request);
+    struct sk_payment payment = {0};
+    struct sk_fields read;
+    enum sk_verdict verdict = sk_payment_read(request->body.data, request->body.len, &payment, &read);
+    if (sk_call_body_good(context, request, verdict, &read))
+        sk_move_pay(context->control, call->order_id, "", &payment, call->by, request->handle);
+    sk_fields_free(&read);
 }
 
-static void return_retired(struct move *move)
+void sk_handle_demo_pay(const struct sk_context *context, struct sk_request *request)
 {
-    static const char *const names[] = {[SK_RETURN_CANCELLED] = "cancelled",
-                                        [SK_RETURN_REFUNDED] = "refunded",
-                                        [SK_RETURN_REFUNDED_KEPT] = "refunded-kept"};
-    char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(slot, sk_order_id_slot(move->order_id)),
-                            sk_params_number(voucher, move->query.finding.id),
-                            move->order_id,
-                            names[move->returned_as],
-                            move->by,
-                            move_why(move)};
-    move->query.shard = sk_query_shard_of_order(&move->query, move->order_id);
-    sk_query_ask_pg(&move->query, SK_STATEMENT_RETURN_RETIRED, 6, params, return_on_retired);
+    const struct sk_call *call = sk_call_of(request);
+    char reference[SK_REFERENCE_MAX + 1];
+    struct sk_payment payment = {.reference = reference};
+    struct sk_fields read;
+    (void)snprintf(reference, sizeof reference, "demo-%s", call->order_id);
+    enum sk_verdict verdict = sk_payment_read(request->body.data, request->body.len, &payment, &read);
+    if (sk_call_body_good(context, request, verdict, &read))
+        sk_move_pay(context->control, call->order_id, call->user, &payment, "demo", request->handle);
+    sk_fields_free(&read);
 }
 
-// Stale: the voucher is no longer retired, or not yet.
-static void return_on_retired(void *arg, const struct sk_result *result)
+void sk_handle_cancel(const struct sk_context *context, struct sk_request *request)
 {
-    struct move *move = arg;
-    const char *outcome = result->rows == NULL ? NULL : sk_rows_text(result->rows, 0, 0);
-    if (outcome == NULL || strcmp(outcome, "stale") == 0) {
-        sk_query_end(&move->query, SK_VERDICT_UNAVAILABLE, NULL);
-        return;
-    }
-    move->returned = true;
-    move->query.start(&move->query);
+    const struct sk_call *call = sk_call_of(request);
+    sk_move_cancel(context->control, call->order_id, call->user, request->handle);
 }
 
-// ---- the bodies ----
-
-enum sk_verdict sk_payment_read(const char *body, size_t len, struct sk_payment *payment, struct sk_fields *read)
+void sk_handle_refund(const struct sk_context *context, struct sk_request *request)
 {
-    const json_t *values[PAYMENT_MEMBERS];
-    if (sk_fields_open(read, body, len, payment_members, PAYMENT_MEMBERS, values)) {
-        sk_fields_check(read, &payment_members[REFERENCE], values[REFERENCE],
-                        bodies_read_reference(values[REFERENCE], &payment->reference));
-        bodies_read_amount(read, values, payment);
-    }
-    return sk_fields_end(read);
-}
-
-enum sk_verdict sk_demo_payment_read(const char *body, size_t len, struct sk_payment *payment, struct sk_fields *read)
-{
-    const json_t *values[PAYMENT_MEMBERS];
-    if (sk_fields_open(read, body, len, &payment_members[AMOUNT], PAYMENT_MEMBERS - AMOUNT, &values[AMOUNT]))
-        bodies_read_amount(read, values, payment);
-    return sk_fields_end(read);
-}
-
-static bool bodies_read_reference(const json_t *value, const char **reference)
-{
-    return sk_fields_text(value, 1, SK_REFERENCE_MAX, reference) && sk_text_within(*reference, '!', '~');
-}
-
-static void bodies_read_amount(struct sk_fields *read, const json_t **values, struct sk_payment *payment)
-{
-    sk_fields_check(read, &payment_members[AMOUNT], values[AMOUNT],
-                    sk_fields_integer(values[AMOUNT], 0, amount_max_cents, &payment->amount_cents));
-    sk_fields_check(read, &payment_members[CURRENCY], values[CURRENCY],
-                    sk_fields_text(values[CURRENCY], SK_CURRENCY_CHARS, SK_CURRENCY_CHARS, &payment->currency) &&
-                        sk_text_within(payment->currency, 'A', 'Z'));
-}
-
-enum sk_verdict sk_refund_read(const char *body, size_t len, struct sk_refund *refund, struct sk_fields *read)
-{
-    const json_t *values[REFUND_MEMBERS];
-    *refund = (struct sk_refund){0};
-    if (sk_fields_open(read, body, len, refund_members, REFUND_MEMBERS, values)) {
-        sk_fields_check(read, &refund_members[RESTOCK], values[RESTOCK], json_is_boolean(values[RESTOCK]));
-        sk_fields_check(read, &refund_members[WHY], values[WHY],
-                        sk_fields_text(values[WHY], 0, SK_WHY_MAX, &refund->why));
-        sk_fields_check(read, &refund_members[REFUNDED_REFERENCE], values[REFUNDED_REFERENCE],
-                        bodies_read_reference(values[REFUNDED_REFERENCE], &refund->reference));
-        refund->restock = json_is_true(values[RESTOCK]);
-    }
-    return sk_fields_end(read);
+    const struct sk_call *call = sk_call_of(request);
+    struct sk_refund refund;
+    struct sk_fields read;
+    enum sk_verdict verdict = sk_refund_read(request->body.data, request->body.len, &refund, &read);
+    if (sk_call_body_good(context, request, verdict, &read))
+        sk_move_refund(context->control, call->order_id, &refund, call->by, request->handle);
+    sk_fields_free(&read);
 }

@@ -31,15 +31,12 @@ struct sk_refund {
     const char *reference; // the refunded payment; NULL: what paid the order, or all that came before its first refund
 };
 
-// `by`: the admin or system that reports the payment. FOUND also if the order had ended: the money must then be
-// refunded. So must it for ALREADY_PAID: another payment has paid the order. These record nothing: REFERENCE_USED: for
-// another order; WRONG_AMOUNT.
-void sk_move_pay(struct sk_control *control, const char *order_id, const struct sk_payment *payment, const char *by,
-                 uint64_t handle);
-
-// The same for users who pay their own orders, in the demo. Another user's order is NOT_FOUND.
-void sk_move_pay_own(struct sk_control *control, const char *order_id, const char *user,
-                     const struct sk_payment *payment, uint64_t handle);
+// `user`: who pays an order of their own, in the demo; another user's order is NOT_FOUND. "": any order. `by`: the
+// admin or system that reports the payment. FOUND also if the order had ended: the money must then be refunded. So must
+// it for ALREADY_PAID: another payment has paid the order. These record nothing: REFERENCE_USED: for another order;
+// WRONG_AMOUNT.
+void sk_move_pay(struct sk_control *control, const char *order_id, const char *user, const struct sk_payment *payment,
+                 const char *by, uint64_t handle);
 
 // Another user's order is NOT_FOUND.
 void sk_move_cancel(struct sk_control *control, const char *order_id, const char *user, uint64_t handle);
@@ -50,10 +47,8 @@ void sk_move_refund(struct sk_control *control, const char *order_id, const stru
                     uint64_t handle);
 
 // Read the bodies of POST /orders/{id}/pay and /refund; results as of sk_fields_end(). The texts point into `read`,
-// which the caller frees in any case.
+// which the caller frees in any case. If payment->reference is set, it is the payment's, and the body has none.
 enum sk_verdict sk_payment_read(const char *body, size_t len, struct sk_payment *payment, struct sk_fields *read);
-// A payment of the demo has no reference of its own: payment->reference is not changed.
-enum sk_verdict sk_demo_payment_read(const char *body, size_t len, struct sk_payment *payment, struct sk_fields *read);
 enum sk_verdict sk_refund_read(const char *body, size_t len, struct sk_refund *refund, struct sk_fields *read);
 
 #endif

@@ -26,48 +26,163 @@ struct late_purchase {
     char user[SK_USER_SIZE]; // wish.user
 };
 
-static bool purchase_later(struct sk_control *control, const struct sk_wish *wish, uint64_t handle);
-static void purchase_start(struct sk_query *query);
-static void purchase_on_found(struct sk_query *query, enum sk_found found);
-static void purchase_on_retired(void *arg, const struct sk_result *result);
-static uint64_t purchase_fingerprint(const char *key);
-static bool purchase_read_quantity(const struct sk_context *context, struct sk_request *request);
-static void purchase_refuse_quantity(const struct sk_context *context, struct sk_request *request, int64_t limit);
-static void purchase_on_expired(const struct sk_context *context, struct sk_request *request);
-static void purchase_answer(const struct sk_context *context, struct sk_request *request,
-                            const struct sk_purchase_result *result);
-static void purchase_refuse(const struct sk_context *context, struct sk_request *request,
-                            const struct sk_purchase_result *result);
+// ---- into the sale ----
+
+static void purchase_on_retired(void *arg, const struct sk_result *result)
+{
+    struct sk_query *query = arg;
+    struct sk_answer answer = {.verdict = SK_VERDICT_ENDED};
+    const char *state = NULL;
+    if (result->rows == NULL) {
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    if (sk_rows_count(result->rows) == 1) {
+        state = sk_rows_text(result->rows, 0, COLUMN_STATE);
+        answer.order_id = sk_rows_text(result->rows, 0, COLUMN_ORDER);
+    }
+    bool archived = state != NULL && strcmp(state, "archived") == 0;
+    if (state == NULL)
+        answer.verdict = SK_VERDICT_UNKNOWN_VOUCHER;
+    else if (!archived && strcmp(state, "retired") != 0)
+        answer.verdict = SK_VERDICT_LOADING; // reloaded a moment ago
+    else if (answer.order_id != NULL)
+        answer.verdict = SK_VERDICT_ALREADY_ORDERED;
+    else if (archived)
+        answer.verdict = SK_VERDICT_ARCHIVED;
+    sk_query_end_with(query, &answer);
+}
+
+static void purchase_on_found(struct sk_query *query, enum sk_found found)
+{
+    struct late_purchase *late = (struct late_purchase *)query;
+    struct sk_purchase_result result;
+    if (found == SK_FOUND_OLD) {
+        char id[SK_PARAM_NUMBER_SIZE];
+        const char *params[] = {sk_params_number(id, late->wish.voucher_id), late->user};
+        sk_query_ask_pg(query, SK_STATEMENT_FIND_RETIRED, 2, params, purchase_on_retired);
+        return;
+    }
+    if (found == SK_FOUND_LISTED) {
+        const struct sk_sale *sale = query->control->sale;
+        uint64_t handle = sk_query_take_handle(query);
+        bool refused = !sk_sale_buy(sale, query->voucher, &late->wish, handle, &result);
+        sk_query_end(query, SK_VERDICT_FOUND, NULL);
+        if (refused)
+            sale->on_result(sale->arg, handle, &result);
+        return;
+    }
+    sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+}
+
+static void purchase_start(struct sk_query *query)
+{
+    sk_query_find_later(query, ((struct late_purchase *)query)->wish.voucher_id, purchase_on_found);
+}
+
+bool sk_purchase(struct sk_control *control, const struct sk_wish *wish, uint64_t handle,
+                 struct sk_purchase_result *result)
+{
+    const struct sk_sale *sale = control->sale;
+    struct sk_voucher *voucher = sk_catalogue_find(sale->catalogue, wish->voucher_id);
+    if (voucher != NULL)
+        return sk_sale_buy(sale, voucher, wish, handle, result);
+    bool away = sk_nodes_state(sale->nodes).orders == 0;
+    struct late_purchase *late = away ? NULL : sk_query_try_new(control, handle, sizeof *late, purchase_start);
+    *result = (struct sk_purchase_result){.code = away ? SK_PURCHASE_UNAVAILABLE : SK_PURCHASE_OVERLOADED};
+    if (late == NULL)
+        return false;
+    late->wish = *wish;
+    (void)snprintf(late->user, sizeof late->user, "%s", wish->user);
+    late->wish.user = late->user;
+    sk_query_start(&late->query);
+    return true;
+}
+
+// ---- the answer ----
+
 static void purchase_answer_order(const struct sk_context *context, struct sk_request *request,
-                                  const struct sk_purchase_result *result);
-static void purchase_answer_again(const struct sk_context *context, struct sk_request *request, const char *order_id);
+                                  const struct sk_purchase_result *result)
+{
+    const struct sk_call *call = sk_call_of(request);
+    const struct sk_order_shown order = {.id = result->order_id,
+                                         .user = call->user,
+                                         .voucher_id = call->voucher_id,
+                                         .quantity = call->quantity,
+                                         .status = result->code == SK_PURCHASE_ACCEPTED ? "pending" : "unpaid",
+                                         .price = result->price,
+                                         .created_ms = result->created_ms,
+                                         .expires_ms = result->expires_ms};
+    sk_answer_order(context->answers, request, sk_verdict_of_purchase(result->code), &order, call->respond_async);
+}
+
 static void purchase_on_first_order(const struct sk_context *context, struct sk_request *request,
-                                    const struct sk_answer *answer);
+                                    const struct sk_answer *answer)
+{
+    if (answer->verdict == SK_VERDICT_FOUND)
+        sk_answer_repeated(context->answers, request, sk_call_of(request)->order_id, answer);
+    else
+        sk_answer_send(context->answers, request, answer);
+}
 
-// ---- the call ----
-
-void sk_handle_buy(const struct sk_context *context, struct sk_request *request)
+// 201 again if the order is committed, and replicated as each commit must be; else 202.
+static void purchase_answer_again(const struct sk_context *context, struct sk_request *request, const char *order_id)
 {
     struct sk_call *call = sk_call_of(request);
-    struct sk_purchase_result result;
-    const char *key;
-    call->respond_async =
-        SK_REQUEST_MAY_HAVE(request, "prefer") && sk_request_header_any(request, "prefer", sk_prefer_async);
-    call->quantity = 1;
-    if (context->draining) {
-        sk_answer_refusal(context->answers, request, SK_VERDICT_SHUTTING_DOWN);
-    } else if (sk_call_read_key(context, request, &key) &&
-               (request->body.len == 0 || purchase_read_quantity(context, request))) {
-        struct sk_wish wish = {.voucher_id = call->voucher_id,
-                               .user = call->user,
-                               .quantity = call->quantity,
-                               .key = key == NULL ? 0 : purchase_fingerprint(key),
-                               .low_priority = call->respond_async};
-        sk_ticket_read(context, request, call, &wish);
-        if (!sk_purchase(context->control, &wish, request->handle, &result))
-            purchase_answer(context, request, &result);
+    (void)snprintf(call->order_id, sizeof call->order_id, "%s", order_id);
+    call->on_answer = purchase_on_first_order;
+    sk_order_lookup(context->control, SK_LOOKUP_FOR_REPEAT, call->order_id, call->user, request->handle);
+}
+
+static void purchase_answer(const struct sk_context *context, struct sk_request *request,
+                            const struct sk_purchase_result *result)
+{
+    enum sk_purchase_code code = result->code;
+    char detail[64];
+    if (code == SK_PURCHASE_PLACED || code == SK_PURCHASE_ACCEPTED) {
+        purchase_answer_order(context, request, result);
+    } else if (result->repeats) {
+        purchase_answer_again(context, request, result->order_id);
+    } else if (result->order_id == NULL && result->retry_after_ms == 0 && code != SK_PURCHASE_NOT_ENOUGH &&
+               code != SK_PURCHASE_INVALID) { // nearly all are as SOLD_OUT: without a word of their own
+        sk_answer_refusal(context->answers, request, sk_verdict_of_purchase(code));
+    } else {
+        struct sk_answer answer = {.verdict = sk_verdict_of_purchase(code),
+                                   .order_id = result->order_id,
+                                   .left = result->left,
+                                   .retry_after_ms = result->retry_after_ms};
+        if (code == SK_PURCHASE_INVALID) { // the quantity is above the voucher's limit
+            (void)snprintf(detail, sizeof detail, "must be an integer from 1 to %" PRId64, result->left);
+            answer.member = "quantity";
+            answer.detail = detail;
+        }
+        sk_answer_send(context->answers, request, &answer);
     }
 }
+
+static void purchase_on_expired(const struct sk_context *context, struct sk_request *request)
+{
+    const struct sk_purchase_result accepted = {.code = SK_PURCHASE_ACCEPTED,
+                                                .order_id = sk_call_of(request)->order_id};
+    purchase_answer_order(context, request, &accepted);
+}
+
+void sk_purchase_on_result(const struct sk_context *context, struct sk_request *request,
+                           const struct sk_purchase_result *result)
+{
+    struct sk_call *call = sk_call_of(request);
+    if (result->code == SK_PURCHASE_ACCEPTED) {
+        size_t len = strnlen(result->order_id, SK_UUID_CHARS);
+        memcpy(call->order_id, result->order_id, len); // without printf: every winner comes here
+        call->order_id[len] = '\0';
+        call->on_expired = purchase_on_expired;
+        if (!call->respond_async)
+            return; // the commit or the deadline answers
+    }
+    purchase_answer(context, request, result);
+}
+
+// ---- the call ----
 
 // The fingerprint of a key; never 0.
 static uint64_t purchase_fingerprint(const char *key)
@@ -99,185 +214,25 @@ static bool purchase_read_quantity(const struct sk_context *context, struct sk_r
     return good;
 }
 
-// The quantity is above the voucher's limit.
-static void purchase_refuse_quantity(const struct sk_context *context, struct sk_request *request, int64_t limit)
-{
-    char detail[64];
-    (void)snprintf(detail, sizeof detail, "must be an integer from 1 to %" PRId64, limit);
-    sk_answer_send(context->answers, request,
-                   &(struct sk_answer){.verdict = SK_VERDICT_INVALID, .member = "quantity", .detail = detail});
-}
-
-// ---- the answer ----
-
-void sk_purchase_on_result(const struct sk_context *context, struct sk_request *request,
-                           const struct sk_purchase_result *result)
+void sk_handle_buy(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_call *call = sk_call_of(request);
-    if (result->code == SK_PURCHASE_ACCEPTED) {
-        size_t len = strnlen(result->order_id, SK_UUID_CHARS);
-        memcpy(call->order_id, result->order_id, len); // without printf: every winner comes here
-        call->order_id[len] = '\0';
-        call->on_expired = purchase_on_expired;
-        if (!call->respond_async)
-            return; // the commit or the deadline answers
-    }
-    purchase_answer(context, request, result);
-}
-
-static void purchase_on_expired(const struct sk_context *context, struct sk_request *request)
-{
-    const struct sk_purchase_result accepted = {.code = SK_PURCHASE_ACCEPTED,
-                                                .order_id = sk_call_of(request)->order_id};
-    purchase_answer_order(context, request, &accepted);
-}
-
-static void purchase_answer(const struct sk_context *context, struct sk_request *request,
-                            const struct sk_purchase_result *result)
-{
-    switch (result->code) {
-    case SK_PURCHASE_PLACED:
-    case SK_PURCHASE_ACCEPTED:
-        purchase_answer_order(context, request, result);
-        break;
-    case SK_PURCHASE_INVALID:
-        purchase_refuse_quantity(context, request, result->left);
-        break;
-    default:
-        if (result->repeats)
-            purchase_answer_again(context, request, result->order_id);
-        else
-            purchase_refuse(context, request, result);
-    }
-}
-
-// Nearly all are as SOLD_OUT: without a word of their own.
-static void purchase_refuse(const struct sk_context *context, struct sk_request *request,
-                            const struct sk_purchase_result *result)
-{
-    enum sk_verdict verdict = sk_verdict_of_purchase(result->code);
-    if (result->order_id == NULL && result->retry_after_ms == 0 && result->code != SK_PURCHASE_NOT_ENOUGH)
-        sk_answer_refusal(context->answers, request, verdict);
-    else
-        sk_answer_send(context->answers, request,
-                       &(struct sk_answer){.verdict = verdict,
-                                           .order_id = result->order_id,
-                                           .left = result->left,
-                                           .retry_after_ms = result->retry_after_ms});
-}
-
-static void purchase_answer_order(const struct sk_context *context, struct sk_request *request,
-                                  const struct sk_purchase_result *result)
-{
-    const struct sk_call *call = sk_call_of(request);
-    const struct sk_answer_order order = {
-        .order = {.id = result->order_id,
-                  .user = call->user,
-                  .voucher_id = call->voucher_id,
-                  .quantity = call->quantity,
-                  .status = result->code == SK_PURCHASE_ACCEPTED ? "pending" : "unpaid",
-                  .price = result->price,
-                  .created_ms = result->created_ms,
-                  .expires_ms = result->expires_ms},
-        .respond_async = call->respond_async,
-    };
-    sk_answer_order(context->answers, request, sk_verdict_of_purchase(result->code), &order);
-}
-
-// 201 again if the order is committed, and replicated as each commit must be; else 202.
-static void purchase_answer_again(const struct sk_context *context, struct sk_request *request, const char *order_id)
-{
-    struct sk_call *call = sk_call_of(request);
-    (void)snprintf(call->order_id, sizeof call->order_id, "%s", order_id);
-    call->on_answer = purchase_on_first_order;
-    sk_order_lookup_repeated(context->control, call->order_id, call->user, request->handle);
-}
-
-static void purchase_on_first_order(const struct sk_context *context, struct sk_request *request,
-                                    const struct sk_answer *answer)
-{
-    if (answer->verdict == SK_VERDICT_FOUND)
-        sk_answer_repeated(context->answers, request, sk_call_of(request)->order_id, answer);
-    else
-        sk_answer_send(context->answers, request, answer);
-}
-
-// ---- into the sale ----
-
-bool sk_purchase(struct sk_control *control, const struct sk_wish *wish, uint64_t handle,
-                 struct sk_purchase_result *result)
-{
-    const struct sk_sale *sale = control->sale;
-    struct sk_voucher *voucher = sk_catalogue_find(sale->catalogue, wish->voucher_id);
-    if (voucher != NULL)
-        return sk_sale_buy(sale, voucher, wish, handle, result);
-    bool away = sk_nodes_state(sale->nodes).orders == 0;
-    *result = (struct sk_purchase_result){.code = away ? SK_PURCHASE_UNAVAILABLE : SK_PURCHASE_OVERLOADED};
-    return !away && purchase_later(control, wish, handle);
-}
-
-// ---- a voucher that is not in the catalogue ----
-
-static bool purchase_later(struct sk_control *control, const struct sk_wish *wish, uint64_t handle)
-{
-    struct late_purchase *late = sk_query_try_new(control, handle, sizeof *late, purchase_start);
-    if (late == NULL)
-        return false;
-    late->wish = *wish;
-    (void)snprintf(late->user, sizeof late->user, "%s", wish->user);
-    late->wish.user = late->user;
-    sk_query_start(&late->query);
-    return true;
-}
-
-static void purchase_start(struct sk_query *query)
-{
-    sk_query_find_later(query, ((struct late_purchase *)query)->wish.voucher_id, purchase_on_found);
-}
-
-static void purchase_on_found(struct sk_query *query, enum sk_found found)
-{
-    struct late_purchase *late = (struct late_purchase *)query;
     struct sk_purchase_result result;
-    if (found == SK_FOUND_OLD) {
-        char id[SK_PARAM_NUMBER_SIZE];
-        const char *params[] = {sk_params_number(id, late->wish.voucher_id), late->user};
-        sk_query_ask_pg(query, SK_STATEMENT_FIND_RETIRED, 2, params, purchase_on_retired);
-        return;
+    const char *key;
+    call->respond_async =
+        SK_REQUEST_MAY_HAVE(request, "prefer") && sk_request_header_any(request, "prefer", sk_prefer_async);
+    call->quantity = 1;
+    if (context->draining) {
+        sk_answer_refusal(context->answers, request, SK_VERDICT_SHUTTING_DOWN);
+    } else if (sk_call_read_key(context, request, &key) &&
+               (request->body.len == 0 || purchase_read_quantity(context, request))) {
+        struct sk_wish wish = {.voucher_id = call->voucher_id,
+                               .user = call->user,
+                               .quantity = call->quantity,
+                               .key = key == NULL ? 0 : purchase_fingerprint(key),
+                               .low_priority = call->respond_async};
+        sk_ticket_read(context, request, call, &wish);
+        if (!sk_purchase(context->control, &wish, request->handle, &result))
+            purchase_answer(context, request, &result);
     }
-    if (found == SK_FOUND_LISTED) {
-        const struct sk_sale *sale = query->control->sale;
-        uint64_t handle = sk_query_take_handle(query);
-        bool refused = !sk_sale_buy(sale, query->voucher, &late->wish, handle, &result);
-        sk_query_end(query, SK_VERDICT_FOUND, NULL);
-        if (refused)
-            sale->on_result(sale->arg, handle, &result);
-        return;
-    }
-    sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
-}
-
-static void purchase_on_retired(void *arg, const struct sk_result *result)
-{
-    struct sk_query *query = arg;
-    struct sk_answer answer = {.verdict = SK_VERDICT_ENDED};
-    const char *state = NULL;
-    if (result->rows == NULL) {
-        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
-        return;
-    }
-    if (sk_rows_count(result->rows) == 1) {
-        state = sk_rows_text(result->rows, 0, COLUMN_STATE);
-        answer.order_id = sk_rows_text(result->rows, 0, COLUMN_ORDER);
-    }
-    bool archived = state != NULL && strcmp(state, "archived") == 0;
-    if (state == NULL)
-        answer.verdict = SK_VERDICT_UNKNOWN_VOUCHER;
-    else if (!archived && strcmp(state, "retired") != 0)
-        answer.verdict = SK_VERDICT_LOADING; // reloaded a moment ago
-    else if (answer.order_id != NULL)
-        answer.verdict = SK_VERDICT_ALREADY_ORDERED;
-    else if (archived)
-        answer.verdict = SK_VERDICT_ARCHIVED;
-    sk_query_end_with(query, &answer);
 }

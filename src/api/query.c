@@ -56,14 +56,6 @@ static struct sk_query **query_bucket(struct sk_queries *queries, const char *ke
     return &queries->buckets[key[0] == '\0' ? 0 : 1 + sk_hash(key, strlen(key)) % (BUCKETS - 1)];
 }
 
-static struct sk_query *query_find(struct sk_queries *queries, const char *key)
-{
-    struct sk_query *query = *query_bucket(queries, key);
-    while (query != NULL && strcmp(query->key, key) != 0)
-        query = query->next;
-    return query;
-}
-
 static void query_add_asker(struct sk_queries *queries, struct sk_asker **list, uint64_t handle)
 {
     struct sk_asker *asker = queries->spare;
@@ -112,8 +104,10 @@ void *sk_query_new(struct sk_control *control, enum sk_pg_class class, uint64_t 
                    void (*start)(struct sk_query *query))
 {
     struct sk_queries *queries = control->queries;
-    struct sk_query *same = key == NULL ? NULL : query_find(queries, key);
+    struct sk_query *same = key == NULL ? NULL : *query_bucket(queries, key);
     SK_ASSERT(size >= sizeof *same && (key == NULL || strlen(key) < SK_QUERY_KEY_SIZE));
+    while (same != NULL && strcmp(same->key, key) != 0)
+        same = same->next;
     if (same != NULL && query_has_place(queries, class)) {
         query_add_asker(queries, &same->later, handle);
         return NULL;
@@ -157,14 +151,48 @@ void sk_query_ask_pg(struct sk_query *query, enum sk_statement statement, int n,
 
 // ---- several shards ----
 
-static void gather_on_rows(void *arg, const struct sk_result *result);
-static void gather_end(struct sk_gather *gather);
-
 void sk_gather_begin(struct sk_gather *gather, struct sk_query *query,
                      void (*done)(struct sk_query *query, struct sk_gathered *gathered))
 {
     *gather = (struct sk_gather){.query = query, .done = done, .gathered = {.complete = true}};
     gather->failure = SK_VERDICT_UNAVAILABLE;
+}
+
+// The query, and with it the gather, may be gone after `done`.
+static void gather_end(struct sk_gather *gather)
+{
+    struct sk_query *query = gather->query;
+    struct sk_gathered gathered = gather->gathered;
+    struct sk_rows *copies[SK_SHARDS_MAX];
+    bool any = false;
+    memcpy((void *)copies, (const void *)gather->copies, sizeof copies);
+    for (size_t i = 0; i < SK_SHARDS_MAX; i++)
+        any = any || gathered.rows[i] != NULL;
+    if (any)
+        gather->done(query, &gathered);
+    else if (gather->none != NULL && gather->failure == SK_VERDICT_UNAVAILABLE)
+        gather->none(query);
+    else
+        sk_query_end(query, gather->failure, NULL);
+    for (size_t i = 0; i < SK_SHARDS_MAX; i++)
+        sk_rows_free(copies[i]);
+}
+
+// The last rows need no copy.
+static void gather_on_rows(void *arg, const struct sk_result *result)
+{
+    const struct sk_gather_part *part = arg;
+    struct sk_gather *gather = part->gather;
+    const struct sk_rows *rows = result->rows;
+    SK_ASSERT(gather->waiting > 0);
+    gather->waiting--;
+    if (rows != NULL && gather->waiting > 0)
+        rows = gather->copies[part->shard] = sk_rows_copy(rows);
+    gather->gathered.rows[part->shard] = rows;
+    gather->gathered.counts[part->shard] = rows == NULL ? 0 : sk_rows_count(rows);
+    gather->gathered.complete = gather->gathered.complete && rows != NULL;
+    if (gather->waiting == 0)
+        gather_end(gather);
 }
 
 void sk_gather_ask(struct sk_gather *gather, size_t shard, enum sk_statement statement, int n,
@@ -190,42 +218,7 @@ void sk_gather_end(struct sk_gather *gather)
         gather_end(gather);
 }
 
-// The last rows need no copy.
-static void gather_on_rows(void *arg, const struct sk_result *result)
-{
-    const struct sk_gather_part *part = arg;
-    struct sk_gather *gather = part->gather;
-    const struct sk_rows *rows = result->rows;
-    SK_ASSERT(gather->waiting > 0);
-    gather->waiting--;
-    if (rows != NULL && gather->waiting > 0)
-        rows = gather->copies[part->shard] = sk_rows_copy(rows);
-    gather->gathered.rows[part->shard] = rows;
-    gather->gathered.counts[part->shard] = rows == NULL ? 0 : sk_rows_count(rows);
-    gather->gathered.complete = gather->gathered.complete && rows != NULL;
-    if (gather->waiting == 0)
-        gather_end(gather);
-}
-
-// The query, and with it the gather, may be gone after `done`.
-static void gather_end(struct sk_gather *gather)
-{
-    struct sk_query *query = gather->query;
-    struct sk_gathered gathered = gather->gathered;
-    struct sk_rows *copies[SK_SHARDS_MAX];
-    bool any = false;
-    memcpy((void *)copies, (const void *)gather->copies, sizeof copies);
-    for (size_t i = 0; i < SK_SHARDS_MAX; i++)
-        any = any || gathered.rows[i] != NULL;
-    if (any)
-        gather->done(query, &gathered);
-    else if (gather->none != NULL && gather->failure == SK_VERDICT_UNAVAILABLE)
-        gather->none(query);
-    else
-        sk_query_end(query, gather->failure, NULL);
-    for (size_t i = 0; i < SK_SHARDS_MAX; i++)
-        sk_rows_free(copies[i]);
-}
+// ---- the catalogue ----
 
 static void query_followed(struct sk_catalogue_sync_waiter *waiter, bool ok)
 {
@@ -332,8 +325,31 @@ void sk_query_end(struct sk_query *query, enum sk_verdict verdict, const char *b
 
 enum { OLD_MAX = 16 }; // users' queries at a time for vouchers that are not in the catalogue
 
-static void find_on_followed(struct sk_query *query, bool ok);
-static void find_old(struct sk_query *query);
+static void find_old(struct sk_query *query)
+{
+    bool counted = query->class == SK_PG_QUERIES;
+    if (counted && query->control->queries->old_vouchers >= OLD_MAX) {
+        sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
+        return;
+    }
+    query->control->queries->old_vouchers += counted;
+    query->finding.counted = counted;
+    query->finding.done(query, SK_FOUND_OLD);
+}
+
+static void find_on_followed(struct sk_query *query, bool ok)
+{
+    const struct sk_catalogue_sync *sync = query->control->recovery->syncs[query->shard];
+    int64_t id = query->finding.id;
+    if (!ok)
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
+    else if (sk_query_find_voucher(query, id) != NULL)
+        query->finding.done(query, SK_FOUND_LISTED);
+    else if (id <= sk_catalogue_sync_newest_id(sync))
+        find_old(query);
+    else
+        query->finding.done(query, SK_FOUND_NONE);
+}
 
 void sk_query_find(struct sk_query *query, int64_t id, void (*done)(struct sk_query *query, enum sk_found found))
 {
@@ -371,30 +387,4 @@ void sk_query_find_later(struct sk_query *query, int64_t id, void (*done)(struct
     query->finding.done = done;
     query->shard = sk_query_shard_of_voucher(query, id);
     sk_query_follow(query, find_on_followed);
-}
-
-static void find_on_followed(struct sk_query *query, bool ok)
-{
-    const struct sk_catalogue_sync *sync = query->control->recovery->syncs[query->shard];
-    int64_t id = query->finding.id;
-    if (!ok)
-        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
-    else if (sk_query_find_voucher(query, id) != NULL)
-        query->finding.done(query, SK_FOUND_LISTED);
-    else if (id <= sk_catalogue_sync_newest_id(sync))
-        find_old(query);
-    else
-        query->finding.done(query, SK_FOUND_NONE);
-}
-
-static void find_old(struct sk_query *query)
-{
-    bool counted = query->class == SK_PG_QUERIES;
-    if (counted && query->control->queries->old_vouchers >= OLD_MAX) {
-        sk_query_end(query, SK_VERDICT_OVERLOADED, NULL);
-        return;
-    }
-    query->control->queries->old_vouchers += counted;
-    query->finding.counted = counted;
-    query->finding.done(query, SK_FOUND_OLD);
 }

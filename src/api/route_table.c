@@ -22,10 +22,6 @@ _Static_assert((int)SK_ROUTE_GET == (int)SK_METHOD_GET && (int)SK_ROUTE_POST == 
                    (int)SK_ROUTE_PATCH == (int)SK_METHOD_PATCH,
                "methods of routes and requests");
 
-static bool route_table_fits(const char *pattern, const char *path, struct sk_route_part ids[SK_ROUTE_ID_COUNT]);
-static const char *route_table_take_id(const char *pattern, struct sk_route_part part,
-                                       struct sk_route_part ids[SK_ROUTE_ID_COUNT]);
-
 // Columns read better without the prefix.
 #define GET          SK_ROUTE_GET
 #define POST         SK_ROUTE_POST
@@ -150,27 +146,18 @@ const size_t sk_route_count = sizeof sk_route_table / sizeof sk_route_table[0];
 
 static const char *const id_names[SK_ROUTE_ID_COUNT] = {"{voucher}", "{letter}", "{order}"};
 
-bool sk_route_match(enum sk_method method, const char *path, struct sk_match *match)
+// Returns the pattern after the name. NULL: the part is "." or "..", which matches no route.
+static const char *route_table_take_id(const char *pattern, struct sk_route_part part,
+                                       struct sk_route_part ids[SK_ROUTE_ID_COUNT])
 {
-    const struct sk_route *route = sk_route_table, *end = sk_route_table + sk_route_count;
-    while (route < end && !route_table_fits(route->pattern, path, match->ids))
-        route++;
-    if (route == end)
-        return false;
-    match->first = route;
-    match->route = NULL;
-    for (; route != NULL; route = sk_route_next_method(route)) {
-        if (route->method == ANY || (int)route->method == (int)method)
-            match->route = route;
+    if ((part.len == 1 && part.at[0] == '.') || (part.len == 2 && memcmp(part.at, "..", 2) == 0))
+        return NULL;
+    size_t len = strcspn(pattern, "}") + 1;
+    for (size_t i = 0; i < SK_ROUTE_ID_COUNT; i++) {
+        if (strlen(id_names[i]) == len && memcmp(id_names[i], pattern, len) == 0)
+            ids[i] = part;
     }
-    return true;
-}
-
-const struct sk_route *sk_route_next_method(const struct sk_route *route)
-{
-    const struct sk_route *next = route + 1;
-    bool same = next < sk_route_table + sk_route_count && strcmp(next->pattern, route->pattern) == 0;
-    return same ? next : NULL;
+    return pattern + len;
 }
 
 static bool route_table_fits(const char *pattern, const char *path, struct sk_route_part ids[SK_ROUTE_ID_COUNT])
@@ -195,18 +182,27 @@ static bool route_table_fits(const char *pattern, const char *path, struct sk_ro
     return true;
 }
 
-// Returns the pattern after the name. NULL: the part is "." or "..", which matches no route.
-static const char *route_table_take_id(const char *pattern, struct sk_route_part part,
-                                       struct sk_route_part ids[SK_ROUTE_ID_COUNT])
+bool sk_route_match(enum sk_method method, const char *path, struct sk_match *match)
 {
-    if ((part.len == 1 && part.at[0] == '.') || (part.len == 2 && memcmp(part.at, "..", 2) == 0))
-        return NULL;
-    size_t len = strcspn(pattern, "}") + 1;
-    for (size_t i = 0; i < SK_ROUTE_ID_COUNT; i++) {
-        if (strlen(id_names[i]) == len && memcmp(id_names[i], pattern, len) == 0)
-            ids[i] = part;
+    const struct sk_route *route = sk_route_table, *end = sk_route_table + sk_route_count;
+    while (route < end && !route_table_fits(route->pattern, path, match->ids))
+        route++;
+    if (route == end)
+        return false;
+    match->first = route;
+    match->route = NULL;
+    for (; route != NULL; route = sk_route_next_method(route)) {
+        if (route->method == ANY || (int)route->method == (int)method)
+            match->route = route;
     }
-    return pattern + len;
+    return true;
+}
+
+const struct sk_route *sk_route_next_method(const struct sk_route *route)
+{
+    const struct sk_route *next = route + 1;
+    bool same = next < sk_route_table + sk_route_count && strcmp(next->pattern, route->pattern) == 0;
+    return same ? next : NULL;
 }
 
 bool sk_route_has_parameter(const struct sk_route *route, const char *name)

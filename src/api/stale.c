@@ -25,10 +25,6 @@ struct sk_stale {
     struct stale_voucher vouchers[SK_PAGE_MOST];
 };
 
-static void stale_on_snapshot(void *arg, const struct sk_reply *reply);
-static void stale_answered(struct sk_stale *stale);
-static void stale_put_voucher(const struct stale_voucher *shown, struct sk_buf *out, struct sk_phase_span *span);
-
 struct sk_stale *sk_stale_new(struct sk_query *query, void (*done)(struct sk_query *query))
 {
     struct sk_stale *stale = calloc(1, sizeof *stale);
@@ -59,7 +55,21 @@ bool sk_stale_add(struct sk_stale *stale, struct sk_voucher *voucher)
     return true;
 }
 
-// ---- the units ----
+static void stale_answered(struct sk_stale *stale)
+{
+    SK_ASSERT(stale->waiting > 0);
+    if (--stale->waiting == 0)
+        stale->done(stale->query);
+}
+
+static void stale_on_snapshot(void *arg, const struct sk_reply *reply)
+{
+    struct stale_voucher *shown = arg;
+    struct sk_snapshot seen;
+    if (reply != NULL && sk_snapshot_read(reply, &seen) && seen.present && !seen.loading && seen.same_run)
+        shown->remaining = seen.stock;
+    stale_answered(shown->stale);
+}
 
 void sk_stale_ask(struct sk_stale *stale)
 {
@@ -75,43 +85,21 @@ void sk_stale_ask(struct sk_stale *stale)
     stale_answered(stale);
 }
 
-static void stale_on_snapshot(void *arg, const struct sk_reply *reply)
-{
-    struct stale_voucher *shown = arg;
-    struct sk_snapshot seen;
-    if (reply != NULL && sk_snapshot_read(reply, &seen) && seen.present && !seen.loading && seen.same_run)
-        shown->remaining = seen.stock;
-    stale_answered(shown->stale);
-}
-
-static void stale_answered(struct sk_stale *stale)
-{
-    SK_ASSERT(stale->waiting > 0);
-    if (--stale->waiting == 0)
-        stale->done(stale->query);
-}
-
-// ---- what is shown ----
-
 void sk_stale_put(const struct sk_stale *stale, struct sk_buf *out, struct sk_phase_span *span)
 {
     for (size_t i = 0; i < stale->count; i++) {
+        const struct stale_voucher *shown = &stale->vouchers[i];
+        json_t *members = json_loads(shown->voucher->document, 0, NULL);
+        json_t *remaining = shown->remaining == NOT_KNOWN ? json_null() : json_integer(shown->remaining);
+        bool good = json_object_set_new(members, "remaining", remaining) == 0;
+        char *document = good ? json_dumps(members, JSON_COMPACT) : NULL;
         if (i > 0)
             sk_buf_puts(out, ",");
-        stale_put_voucher(&stale->vouchers[i], out, span);
+        if (document != NULL)
+            sk_phase_put(out, document, span);
+        else
+            out->failed = true;
+        free(document);
+        json_decref(members);
     }
-}
-
-static void stale_put_voucher(const struct stale_voucher *shown, struct sk_buf *out, struct sk_phase_span *span)
-{
-    json_t *members = json_loads(shown->voucher->document, 0, NULL);
-    json_t *remaining = shown->remaining == NOT_KNOWN ? json_null() : json_integer(shown->remaining);
-    bool good = json_object_set_new(members, "remaining", remaining) == 0;
-    char *document = good ? json_dumps(members, JSON_COMPACT) : NULL;
-    if (document != NULL)
-        sk_phase_put(out, document, span);
-    else
-        out->failed = true;
-    free(document);
-    json_decref(members);
 }

@@ -14,18 +14,6 @@
 
 enum { CHALLENGE_TTL_S = 300, NONCE_MAX = 64, BODY_SIZE = 256 };
 
-static void ticket_on_offer(const struct sk_context *context, struct sk_request *request,
-                            const struct sk_answer *answer);
-static enum sk_verdict ticket_check_work(const struct sk_context *context, struct sk_request *request,
-                                         const struct sk_voucher *voucher);
-static enum sk_verdict ticket_check_solution(const struct sk_context *context, struct sk_request *request,
-                                             const struct sk_voucher *voucher, const json_t *challenge,
-                                             const json_t *nonce);
-static void ticket_give_ticket(const struct sk_context *context, struct sk_request *request,
-                               const struct sk_voucher *voucher);
-static void ticket_give_challenge(const struct sk_context *context, struct sk_request *request,
-                                  const struct sk_voucher *voucher);
-
 static uint32_t ticket_now_s(void)
 {
     return (uint32_t)(sk_wall_ms() / 1000);
@@ -56,71 +44,38 @@ void sk_ticket_read(const struct sk_context *context, const struct sk_request *r
 
 // ---- issuing tickets ----
 
-void sk_handle_ticket(const struct sk_context *context, struct sk_request *request)
+// A challenge is given only where there is work.
+static void ticket_give(const struct sk_context *context, struct sk_request *request, enum sk_ticket_kind kind,
+                        const struct sk_voucher *voucher)
 {
-    struct sk_call *call = sk_call_of(request);
-    if (!sk_tickets_on(context->tickets)) {
-        sk_answer_refusal(context->answers, request, SK_VERDICT_TICKETS_OFF);
-        return;
-    }
-    call->on_answer = ticket_on_offer;
-    sk_check_offer(context->control, call->voucher_id, request->handle);
-}
-
-static void ticket_on_offer(const struct sk_context *context, struct sk_request *request,
-                            const struct sk_answer *answer)
-{
-    const struct sk_voucher *voucher =
-        answer->verdict == SK_VERDICT_FOUND
-            ? sk_catalogue_find(context->control->sale->catalogue, sk_call_of(request)->voucher_id)
-            : NULL;
-    if (voucher == NULL)
-        sk_answer_send(context->answers, request, answer);
-    else if (!sk_tickets_on(context->tickets)) // the secret was taken away meanwhile
-        sk_answer_refusal(context->answers, request, SK_VERDICT_TICKETS_OFF);
-    else if (request->method == SK_METHOD_GET)
-        ticket_give_challenge(context, request, voucher);
-    else if (ticket_check_work(context, request, voucher) == SK_VERDICT_OK)
-        ticket_give_ticket(context, request, voucher);
-}
-
-static void ticket_make(const struct sk_context *context, struct sk_request *request, enum sk_ticket_kind kind,
-                        const struct sk_voucher *voucher, uint32_t expires_s, char out[SK_TICKET_SIZE])
-{
+    char text[SK_TICKET_SIZE], expires_at[SK_TIME_SIZE], body[BODY_SIZE] = "{\"work_bits\":0}\n";
+    int64_t ttl_s = kind == SK_TICKET_PURCHASE ? context->options->identity->ticket_ttl_s : CHALLENGE_TTL_S;
     const struct sk_ticket ticket = {.kind = kind,
                                      .voucher_id = voucher->id,
                                      .user = sk_call_of(request)->user,
                                      .offer = voucher->offer,
-                                     .expires_s = expires_s};
-    (void)sk_tickets_make(context->tickets, &ticket, out); // there is a secret
-}
-
-static void ticket_give_ticket(const struct sk_context *context, struct sk_request *request,
-                               const struct sk_voucher *voucher)
-{
-    char text[SK_TICKET_SIZE], expires_at[SK_TIME_SIZE], body[BODY_SIZE];
-    uint32_t expires_s = ticket_now_s() + (uint32_t)context->options->identity->ticket_ttl_s;
-    ticket_make(context, request, SK_TICKET_PURCHASE, voucher, expires_s, text);
-    sk_text_put_time(expires_s * INT64_C(1000), expires_at);
-    (void)snprintf(body, sizeof body, "{\"ticket\":\"%s\",\"expires_at\":\"%s\"}\n", text, expires_at);
-    sk_answer_send(context->answers, request, &(struct sk_answer){.verdict = SK_VERDICT_FOUND, .body = body});
-}
-
-static void ticket_give_challenge(const struct sk_context *context, struct sk_request *request,
-                                  const struct sk_voucher *voucher)
-{
-    char text[SK_TICKET_SIZE], expires_at[SK_TIME_SIZE], body[BODY_SIZE] = "{\"work_bits\":0}\n";
-    uint32_t expires_s = ticket_now_s() + CHALLENGE_TTL_S;
-    if (voucher->work_bits > 0) {
-        ticket_make(context, request, SK_TICKET_CHALLENGE, voucher, expires_s, text);
-        sk_text_put_time(expires_s * INT64_C(1000), expires_at);
+                                     .expires_s = ticket_now_s() + (uint32_t)ttl_s};
+    (void)sk_tickets_make(context->tickets, &ticket, text); // there is a secret
+    sk_text_put_time(ticket.expires_s * INT64_C(1000), expires_at);
+    if (kind == SK_TICKET_PURCHASE)
+        (void)snprintf(body, sizeof body, "{\"ticket\":\"%s\",\"expires_at\":\"%s\"}\n", text, expires_at);
+    else if (voucher->work_bits > 0)
         (void)snprintf(body, sizeof body, "{\"work_bits\":%u,\"challenge\":\"%s\",\"expires_at\":\"%s\"}\n",
                        voucher->work_bits, text, expires_at);
-    }
     sk_answer_send(context->answers, request, &(struct sk_answer){.verdict = SK_VERDICT_FOUND, .body = body});
 }
 
-// ---- the work ----
+static enum sk_verdict ticket_check_solution(const struct sk_context *context, struct sk_request *request,
+                                             const struct sk_voucher *voucher, const json_t *challenge,
+                                             const json_t *nonce)
+{
+    struct sk_ticket ticket = {
+        .kind = SK_TICKET_CHALLENGE, .voucher_id = voucher->id, .user = sk_call_of(request)->user};
+    bool good = sk_tickets_check(context->tickets, json_string_value(challenge), ticket_now_s(), &ticket) &&
+                ticket.offer == voucher->offer &&
+                sk_work_done(json_string_value(challenge), json_string_value(nonce), voucher->work_bits);
+    return good ? SK_VERDICT_OK : SK_VERDICT_WORK_INVALID;
+}
 
 // OK: the work is done, or none is needed. Else the request was refused.
 static enum sk_verdict ticket_check_work(const struct sk_context *context, struct sk_request *request,
@@ -158,14 +113,30 @@ static enum sk_verdict ticket_check_work(const struct sk_context *context, struc
     return verdict;
 }
 
-static enum sk_verdict ticket_check_solution(const struct sk_context *context, struct sk_request *request,
-                                             const struct sk_voucher *voucher, const json_t *challenge,
-                                             const json_t *nonce)
+static void ticket_on_offer(const struct sk_context *context, struct sk_request *request,
+                            const struct sk_answer *answer)
 {
-    struct sk_ticket ticket = {
-        .kind = SK_TICKET_CHALLENGE, .voucher_id = voucher->id, .user = sk_call_of(request)->user};
-    bool good = sk_tickets_check(context->tickets, json_string_value(challenge), ticket_now_s(), &ticket) &&
-                ticket.offer == voucher->offer &&
-                sk_work_done(json_string_value(challenge), json_string_value(nonce), voucher->work_bits);
-    return good ? SK_VERDICT_OK : SK_VERDICT_WORK_INVALID;
+    const struct sk_voucher *voucher =
+        answer->verdict == SK_VERDICT_FOUND
+            ? sk_catalogue_find(context->control->sale->catalogue, sk_call_of(request)->voucher_id)
+            : NULL;
+    if (voucher == NULL)
+        sk_answer_send(context->answers, request, answer);
+    else if (!sk_tickets_on(context->tickets)) // the secret was taken away meanwhile
+        sk_answer_refusal(context->answers, request, SK_VERDICT_TICKETS_OFF);
+    else if (request->method == SK_METHOD_GET)
+        ticket_give(context, request, SK_TICKET_CHALLENGE, voucher);
+    else if (ticket_check_work(context, request, voucher) == SK_VERDICT_OK)
+        ticket_give(context, request, SK_TICKET_PURCHASE, voucher);
+}
+
+void sk_handle_ticket(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_call *call = sk_call_of(request);
+    if (!sk_tickets_on(context->tickets)) {
+        sk_answer_refusal(context->answers, request, SK_VERDICT_TICKETS_OFF);
+        return;
+    }
+    call->on_answer = ticket_on_offer;
+    sk_check_offer(context->control, call->voucher_id, request->handle);
 }

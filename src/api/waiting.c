@@ -71,40 +71,32 @@ struct sk_waiting {
     struct waiting_shard shards[];
 };
 
-static void waiting_on_tick(void *arg);
-static void waiting_on_moved(void *arg, const struct sk_result *result);
-static void waiting_ask(struct waiting_shard *shard);
-static void waiting_on_changed(void *arg, const struct sk_result *result);
-
 // ---- the lists ----
 
+// Takes the waiter out of the list of its state.
 static void waiter_leave_list(struct waiting_shard *shard, struct waiter *waiter)
 {
-    if (waiter->state == WAITER_ASKED) {
+    if (waiter->state == WAITER_ASKED)
         shard->asked[waiter->at] = NULL;
-        return;
-    }
-    sk_list_remove(&waiter->list);
+    else
+        sk_list_remove(&waiter->list);
 }
 
 static void waiter_join_list(struct waiting_shard *shard, struct waiter *waiter, enum waiter_state state)
 {
-    SK_ASSERT(state < WAITER_LISTS);
     waiter->state = state;
-    sk_list_add_last(&waiter->list, &shard->lists[state]);
-}
-
-// The only place where a waiter's state changes.
-static void waiter_move(struct waiting_shard *shard, struct waiter *waiter, enum waiter_state state)
-{
-    waiter_leave_list(shard, waiter);
     if (state == WAITER_ASKED) {
-        waiter->state = WAITER_ASKED;
         waiter->at = shard->asked_count;
         shard->asked[shard->asked_count++] = waiter;
     } else {
-        waiter_join_list(shard, waiter, state);
+        sk_list_add_last(&waiter->list, &shard->lists[state]);
     }
+}
+
+static void waiter_move(struct waiting_shard *shard, struct waiter *waiter, enum waiter_state state)
+{
+    waiter_leave_list(shard, waiter);
+    waiter_join_list(shard, waiter, state);
 }
 
 static size_t waiter_bucket_of_order(const char *order_id)
@@ -133,25 +125,148 @@ static void waiter_free(struct waiting_shard *shard, struct waiter *waiter)
     free(waiter);
 }
 
-static struct waiter *waiting_find(struct waiting_shard *shard, uint64_t handle)
+// ---- a round ----
+
+// Moves all waiters of the order.
+static void waiting_has_moved(struct waiting_shard *shard, const char *order_id)
 {
-    struct waiter *waiter = shard->by_handle[waiter_bucket_of_handle(handle)];
-    while (waiter != NULL && waiter->handle != handle)
-        waiter = waiter->same_handle;
-    return waiter;
+    struct waiter *waiter = shard->by_order[waiter_bucket_of_order(order_id)];
+    for (; waiter != NULL; waiter = waiter->same_order_after) {
+        if (strcmp(waiter->order_id, order_id) == 0)
+            waiter_move(shard, waiter, WAITER_DUE);
+    }
+}
+
+static void waiting_end_round(struct waiting_shard *shard)
+{
+    shard->busy = false;
+    if (shard->count > 0 && !shard->closing)
+        sk_timer_once(shard->timer, TICK_MS);
+}
+
+static void waiting_gather(struct waiting_shard *shard, enum waiter_state state, size_t most)
+{
+    struct waiter *waiter;
+    for (; most > 0 && shard->asked_count < ASK_MAX && (waiter = sk_list_first(&shard->lists[state])) != NULL; most--) {
+        char slot[SK_PARAM_NUMBER_SIZE];
+        sk_params_add(&shard->arrays[0], sk_params_number(slot, sk_order_id_slot(waiter->order_id)));
+        sk_params_add(&shard->arrays[1], waiter->order_id);
+        sk_params_add_text(&shard->arrays[2], waiter->user);
+        sk_params_add_text(&shard->arrays[3], waiter->over ? "" : waiter->status); // no status is ""
+        waiter_move(shard, waiter, WAITER_ASKED);
+    }
+}
+
+static void waiting_answer(struct waiting_shard *shard, struct waiter *waiter, enum sk_verdict verdict,
+                           const char *document)
+{
+    struct sk_control *control = shard->control;
+    struct sk_answer answer = {.verdict = verdict, .body = document};
+    uint64_t handle = waiter->handle;
+    waiter_free(shard, waiter);
+    sk_control_answer(control, handle, &answer);
+}
+
+// The waiter's time is up, and there is no row for it: sk_order_lookup() answers that it is pending, or not known.
+static void waiting_lookup(struct waiting_shard *shard, struct waiter *waiter)
+{
+    char order_id[SK_UUID_SIZE], user[SK_USER_SIZE];
+    uint64_t handle = waiter->handle;
+    memcpy(order_id, waiter->order_id, sizeof order_id);
+    memcpy(user, waiter->user, sizeof user);
+    waiter_free(shard, waiter);
+    sk_order_lookup(shard->control, SK_LOOKUP_FOR_USER, order_id, user, handle);
+}
+
+static void waiting_ask(struct waiting_shard *shard);
+
+static void waiting_on_changed(void *arg, const struct sk_result *result)
+{
+    struct waiting_shard *shard = arg;
+    bool answered = result->rows != NULL;
+    for (size_t row = 0; answered && row < sk_rows_count(result->rows); row++) {
+        int64_t n = sk_rows_number(result->rows, row, COLUMN_N);
+        const char *document = sk_rows_text(result->rows, row, COLUMN_DOCUMENT);
+        SK_ASSERT(n >= 1 && (size_t)n <= shard->asked_count);
+        if (shard->asked[n - 1] != NULL)
+            waiting_answer(shard, shard->asked[n - 1], document == NULL ? SK_VERDICT_NOT_FOUND : SK_VERDICT_FOUND,
+                           document);
+    }
+    for (size_t i = 0; i < shard->asked_count; i++) {
+        struct waiter *waiter = shard->asked[i];
+        if (waiter == NULL)
+            continue;
+        if (waiter->over)
+            waiting_lookup(shard, waiter);
+        else if (!answered)
+            waiter_move(shard, waiter, WAITER_DUE);
+        else
+            waiter_move(shard, waiter, strcmp(waiter->status, "pending") == 0 ? WAITER_TURNS : WAITER_RESTS);
+    }
+    shard->asked_count = 0;
+    if (answered && !shard->closing)
+        waiting_ask(shard); // orders that became due meanwhile; or ends the round
+    else
+        waiting_end_round(shard);
+}
+
+// Asks about all due orders, and those whose turn it is. If there are none, the round ends.
+static void waiting_ask(struct waiting_shard *shard)
+{
+    const char *params[4];
+    bool complete = true;
+    shard->asked_count = 0;
+    for (int i = 0; i < 4; i++)
+        sk_params_begin(&shard->arrays[i]);
+    waiting_gather(shard, WAITER_DUE, ASK_MAX);
+    size_t due = shard->asked_count;
+    waiting_gather(shard, WAITER_TURNS, shard->turns_left);
+    shard->turns_left -= shard->asked_count - due;
+    if (shard->asked_count == 0) {
+        waiting_end_round(shard);
+        return;
+    }
+    for (int i = 0; i < 4; i++) {
+        params[i] = sk_params_end(&shard->arrays[i]);
+        complete = complete && params[i] != NULL;
+    }
+    if (!complete ||
+        sk_pg_call(shard->of->queries, SK_STATEMENT_ORDERS_CHANGED, 4, params, waiting_on_changed, shard) != SK_OK)
+        waiting_on_changed(shard, &(struct sk_result){.kind = SK_RESULT_LOST});
+}
+
+static void waiting_on_moved(void *arg, const struct sk_result *result)
+{
+    struct waiting_shard *shard = arg;
+    size_t rows = result->rows == NULL ? 0 : sk_rows_count(result->rows);
+    const char *seen = rows == 0 ? NULL : sk_rows_text(result->rows, 0, COLUMN_SEEN);
+    bool complete = shard->seen[0] != '\0' && rows <= MOVED_MAX + 1;
+    if (seen == NULL || strlen(seen) >= sizeof shard->seen) {
+        shard->seen[0] = '\0';
+        complete = false;
+    } else {
+        memcpy(shard->seen, seen, strlen(seen) + 1);
+    }
+    struct waiter *resting;
+    while (!complete && (resting = sk_list_first(&shard->lists[WAITER_RESTS])) != NULL)
+        waiter_move(shard, resting, WAITER_DUE); // what is known may be old
+    for (size_t row = 1; complete && row < rows; row++)
+        waiting_has_moved(shard, sk_rows_text(result->rows, row, COLUMN_MOVED));
+    waiting_ask(shard);
+}
+
+static void waiting_on_tick(void *arg)
+{
+    struct waiting_shard *shard = arg;
+    const char *params[] = {shard->seen[0] == '\0' ? NULL : shard->seen};
+    shard->turns_left = ASK_MAX;
+    shard->busy = shard->count > 0;
+    if (shard->busy &&
+        sk_pg_call(shard->of->queries, SK_STATEMENT_ORDERS_MOVED, 1, params, waiting_on_moved, shard) != SK_OK)
+        waiting_on_moved(shard, &(struct sk_result){.kind = SK_RESULT_LOST});
 }
 
 // ---- adding and removing waiters ----
-
-static bool waiting_open_shard(struct waiting_shard *shard, struct sk_control *control, const struct sk_shard *of)
-{
-    shard->control = control;
-    shard->of = of;
-    for (int list = 0; list < WAITER_LISTS; list++)
-        sk_list_begin(&shard->lists[list]);
-    shard->timer = sk_timer_open(control->sale->loop, 0, waiting_on_tick, shard);
-    return shard->timer != NULL;
-}
 
 struct sk_waiting *sk_waiting_open(struct sk_control *control)
 {
@@ -160,8 +275,13 @@ struct sk_waiting *sk_waiting_open(struct sk_control *control)
     if (waiting == NULL)
         return NULL;
     while (waiting->shard_count < sale->shard_count) {
-        size_t i = waiting->shard_count++;
-        if (!waiting_open_shard(&waiting->shards[i], control, &sale->shards[i])) {
+        struct waiting_shard *shard = &waiting->shards[waiting->shard_count];
+        shard->control = control;
+        shard->of = &sale->shards[waiting->shard_count++];
+        for (int list = 0; list < WAITER_LISTS; list++)
+            sk_list_begin(&shard->lists[list]);
+        shard->timer = sk_timer_open(sale->loop, 0, waiting_on_tick, shard);
+        if (shard->timer == NULL) {
             sk_waiting_close(waiting);
             return NULL;
         }
@@ -200,20 +320,23 @@ bool sk_waiting_add(struct sk_waiting *waiting, const char *order_id, const char
 }
 
 // *at: the shard that has it. NULL: none has.
-static struct waiter *waiting_find_shard(struct sk_waiting *waiting, uint64_t handle, struct waiting_shard **at)
+static struct waiter *waiting_find(struct sk_waiting *waiting, uint64_t handle, struct waiting_shard **at)
 {
-    struct waiter *waiter = NULL;
-    for (size_t i = 0; i < waiting->shard_count && waiter == NULL; i++) {
+    for (size_t i = 0; i < waiting->shard_count; i++) {
+        struct waiter *waiter = waiting->shards[i].by_handle[waiter_bucket_of_handle(handle)];
+        while (waiter != NULL && waiter->handle != handle)
+            waiter = waiter->same_handle;
         *at = &waiting->shards[i];
-        waiter = waiting_find(*at, handle);
+        if (waiter != NULL)
+            return waiter;
     }
-    return waiter;
+    return NULL;
 }
 
 void sk_waiting_over(struct sk_waiting *waiting, uint64_t handle)
 {
     struct waiting_shard *shard;
-    struct waiter *waiter = waiting_find_shard(waiting, handle, &shard);
+    struct waiter *waiter = waiting_find(waiting, handle, &shard);
     if (waiter == NULL)
         return;
     waiter->over = true;
@@ -224,7 +347,7 @@ void sk_waiting_over(struct sk_waiting *waiting, uint64_t handle)
 void sk_waiting_leave(struct sk_waiting *waiting, uint64_t handle)
 {
     struct waiting_shard *shard;
-    struct waiter *waiter = waiting_find_shard(waiting, handle, &shard);
+    struct waiter *waiter = waiting_find(waiting, handle, &shard);
     if (waiter != NULL)
         waiter_free(shard, waiter);
 }
@@ -235,16 +358,6 @@ size_t sk_waiting_count(const struct sk_waiting *waiting)
     for (size_t i = 0; i < waiting->shard_count; i++)
         count += waiting->shards[i].count;
     return count;
-}
-
-static void waiting_answer(struct waiting_shard *shard, struct waiter *waiter, enum sk_verdict verdict,
-                           const char *document)
-{
-    struct sk_control *control = shard->control;
-    struct sk_answer answer = {.verdict = verdict, .body = document};
-    uint64_t handle = waiter->handle;
-    waiter_free(shard, waiter);
-    sk_control_answer(control, handle, &answer);
 }
 
 static void waiting_close_shard(struct waiting_shard *shard)
@@ -269,147 +382,4 @@ void sk_waiting_close(struct sk_waiting *waiting)
     for (size_t i = 0; i < waiting->shard_count; i++)
         waiting_close_shard(&waiting->shards[i]);
     free(waiting);
-}
-
-// ---- a tick ----
-
-static void waiting_end_round(struct waiting_shard *shard)
-{
-    shard->busy = false;
-    if (shard->count > 0 && !shard->closing)
-        sk_timer_once(shard->timer, TICK_MS);
-}
-
-// What is known may be old: all orders become due.
-static void waiting_forget(struct waiting_shard *shard)
-{
-    struct waiter *waiter;
-    while ((waiter = sk_list_first(&shard->lists[WAITER_RESTS])) != NULL)
-        waiter_move(shard, waiter, WAITER_DUE);
-}
-
-static void waiting_on_tick(void *arg)
-{
-    struct waiting_shard *shard = arg;
-    const char *params[] = {shard->seen[0] == '\0' ? NULL : shard->seen};
-    shard->turns_left = ASK_MAX;
-    shard->busy = shard->count > 0;
-    if (shard->busy &&
-        sk_pg_call(shard->of->queries, SK_STATEMENT_ORDERS_MOVED, 1, params, waiting_on_moved, shard) != SK_OK)
-        waiting_on_moved(shard, &(struct sk_result){.kind = SK_RESULT_LOST});
-}
-
-// Moves all waiters of the order.
-static void waiting_has_moved(struct waiting_shard *shard, const char *order_id)
-{
-    struct waiter *waiter = shard->by_order[waiter_bucket_of_order(order_id)];
-    for (; waiter != NULL; waiter = waiter->same_order_after) {
-        if (strcmp(waiter->order_id, order_id) == 0)
-            waiter_move(shard, waiter, WAITER_DUE);
-    }
-}
-
-static void waiting_on_moved(void *arg, const struct sk_result *result)
-{
-    struct waiting_shard *shard = arg;
-    size_t rows = result->rows == NULL ? 0 : sk_rows_count(result->rows);
-    const char *seen = rows == 0 ? NULL : sk_rows_text(result->rows, 0, COLUMN_SEEN);
-    bool complete = shard->seen[0] != '\0' && rows <= MOVED_MAX + 1;
-    if (seen == NULL || strlen(seen) >= sizeof shard->seen) {
-        shard->seen[0] = '\0';
-        complete = false;
-    } else {
-        memcpy(shard->seen, seen, strlen(seen) + 1);
-    }
-    if (!complete)
-        waiting_forget(shard);
-    for (size_t row = 1; complete && row < rows; row++)
-        waiting_has_moved(shard, sk_rows_text(result->rows, row, COLUMN_MOVED));
-    waiting_ask(shard);
-}
-
-// ---- what has changed ----
-
-static void waiting_put(struct waiting_shard *shard, const struct waiter *waiter)
-{
-    char slot[SK_PARAM_NUMBER_SIZE];
-    sk_params_add(&shard->arrays[0], sk_params_number(slot, sk_order_id_slot(waiter->order_id)));
-    sk_params_add(&shard->arrays[1], waiter->order_id);
-    sk_params_add_text(&shard->arrays[2], waiter->user);
-    sk_params_add_text(&shard->arrays[3], waiter->over ? "" : waiter->status); // no status is ""
-}
-
-static void waiting_gather(struct waiting_shard *shard, enum waiter_state state, size_t most)
-{
-    struct waiter *waiter;
-    for (; most > 0 && shard->asked_count < ASK_MAX && (waiter = sk_list_first(&shard->lists[state])) != NULL; most--) {
-        waiting_put(shard, waiter);
-        waiter_move(shard, waiter, WAITER_ASKED);
-    }
-}
-
-// Asks about all due orders, and those whose turn it is. If there are none, the round ends.
-static void waiting_ask(struct waiting_shard *shard)
-{
-    const char *params[4];
-    bool complete = true;
-    shard->asked_count = 0;
-    for (int i = 0; i < 4; i++)
-        sk_params_begin(&shard->arrays[i]);
-    waiting_gather(shard, WAITER_DUE, ASK_MAX);
-    size_t due = shard->asked_count;
-    waiting_gather(shard, WAITER_TURNS, shard->turns_left);
-    shard->turns_left -= shard->asked_count - due;
-    if (shard->asked_count == 0) {
-        waiting_end_round(shard);
-        return;
-    }
-    for (int i = 0; i < 4; i++) {
-        params[i] = sk_params_end(&shard->arrays[i]);
-        complete = complete && params[i] != NULL;
-    }
-    if (!complete ||
-        sk_pg_call(shard->of->queries, SK_STATEMENT_ORDERS_CHANGED, 4, params, waiting_on_changed, shard) != SK_OK)
-        waiting_on_changed(shard, &(struct sk_result){.kind = SK_RESULT_LOST});
-}
-
-// The waiter's time is up, and there is no row for it: sk_order_lookup() answers that it is pending, or not known.
-static void waiting_lookup(struct waiting_shard *shard, struct waiter *waiter)
-{
-    char order_id[SK_UUID_SIZE], user[SK_USER_SIZE];
-    uint64_t handle = waiter->handle;
-    memcpy(order_id, waiter->order_id, sizeof order_id);
-    memcpy(user, waiter->user, sizeof user);
-    waiter_free(shard, waiter);
-    sk_order_lookup(shard->control, order_id, user, handle);
-}
-
-static void waiting_on_changed(void *arg, const struct sk_result *result)
-{
-    struct waiting_shard *shard = arg;
-    bool answered = result->rows != NULL;
-    for (size_t row = 0; answered && row < sk_rows_count(result->rows); row++) {
-        int64_t n = sk_rows_number(result->rows, row, COLUMN_N);
-        const char *document = sk_rows_text(result->rows, row, COLUMN_DOCUMENT);
-        SK_ASSERT(n >= 1 && (size_t)n <= shard->asked_count);
-        if (shard->asked[n - 1] != NULL)
-            waiting_answer(shard, shard->asked[n - 1], document == NULL ? SK_VERDICT_NOT_FOUND : SK_VERDICT_FOUND,
-                           document);
-    }
-    for (size_t i = 0; i < shard->asked_count; i++) {
-        struct waiter *waiter = shard->asked[i];
-        if (waiter == NULL)
-            continue;
-        if (waiter->over)
-            waiting_lookup(shard, waiter);
-        else if (!answered)
-            waiter_move(shard, waiter, WAITER_DUE);
-        else
-            waiter_move(shard, waiter, strcmp(waiter->status, "pending") == 0 ? WAITER_TURNS : WAITER_RESTS);
-    }
-    shard->asked_count = 0;
-    if (answered && !shard->closing)
-        waiting_ask(shard); // orders that became due meanwhile; or ends the round
-    else
-        waiting_end_round(shard);
 }

@@ -408,7 +408,7 @@ static void people_ask_as(struct sk_control *control, struct asking *asking, uin
             people_take_result(call, &result);
         break;
     case CALL_PAY:
-        sk_move_pay(control, call->order_id, &payment, "sim", handle);
+        sk_move_pay(control, call->order_id, "", &payment, "sim", handle);
         break;
     case CALL_CANCEL:
         sk_move_cancel(control, call->order_id, call->user, handle);
@@ -417,10 +417,10 @@ static void people_ask_as(struct sk_control *control, struct asking *asking, uin
         sk_move_refund(control, call->order_id, &refund, "sim", handle);
         break;
     case CALL_LOOK:
-        sk_order_lookup(control, call->order_id, call->user, handle);
+        sk_order_lookup(control, SK_LOOKUP_FOR_USER, call->order_id, call->user, handle);
         break;
     case CALL_REPEATED:
-        sk_order_lookup_repeated(control, call->order_id, call->user, handle);
+        sk_order_lookup(control, SK_LOOKUP_FOR_REPEAT, call->order_id, call->user, handle);
         break;
     case CALL_WAIT:
         people_wait_for(control, asking, handle);

@@ -139,6 +139,13 @@ static void must_say(uint64_t handle, const char *what)
     ck_assert_msg(strstr(heard[handle].last, what) != NULL, "%s, not %s", heard[handle].last, what);
 }
 
+// The first listener, after time as for pass().
+static void must_hear_after(uint64_t ms, int64_t stock, int64_t goes_by, const char *what)
+{
+    (void)pass(ms, stock, goes_by);
+    must_say(1, what);
+}
+
 // By the id of its last event a client knows that no more is to come.
 static const char end[] = "id: end\ndata: {\"voucher_id\":\"";
 
@@ -151,10 +158,8 @@ static void must_end(uint64_t handle)
 TEST(without_redis_nothing_is_known_to_be_left)
 {
     let_listen(1, 1);
-    (void)pass(1000, 50, 0);
-    must_say(1, "\"remaining\":50,");
-    (void)pass(1000, NOT, 0); // a late reply does not mean that Redis is away
-    must_say(1, "\"remaining\":50,");
+    must_hear_after(1000, 50, 0, "\"remaining\":50,");
+    must_hear_after(1000, NOT, 0, "\"remaining\":50,"); // a late reply does not mean that Redis is away
     for (int i = 0; i < 100; i++) {
         fake_redis.down = true; // the next step clears it
         (void)pass(10, NOT, 0);
@@ -162,8 +167,7 @@ TEST(without_redis_nothing_is_known_to_be_left)
     must_say(1, "\"remaining\":null,\"state\":\"open\"");
     ck_assert_uint_eq(heard[1].texts, 3); // once
     fake_redis.down = false;
-    (void)pass(1000, 50, 0);
-    must_say(1, "\"remaining\":50,");
+    must_hear_after(1000, 50, 0, "\"remaining\":50,");
 }
 
 // Time alone changes a phase.
@@ -171,16 +175,12 @@ TEST(a_phase_is_news)
 {
     voucher->begin_ms = INT64_MAX - 1;
     let_listen(1, 1);
-    (void)pass(1000, 50, 0);
-    must_say(1, "\"remaining\":50,\"state\":\"open\",\"phase\":\"upcoming\",");
+    must_hear_after(1000, 50, 0, "\"remaining\":50,\"state\":\"open\",\"phase\":\"upcoming\",");
     voucher->begin_ms = 0;
-    (void)pass(1000, 50, 0);
-    must_say(1, "\"remaining\":50,\"state\":\"open\",\"phase\":\"on_sale\",");
-    (void)pass(1000, 0, 0);
-    must_say(1, "\"remaining\":0,\"state\":\"open\",\"phase\":\"sold_out\",");
+    must_hear_after(1000, 50, 0, "\"remaining\":50,\"state\":\"open\",\"phase\":\"on_sale\",");
+    must_hear_after(1000, 0, 0, "\"remaining\":0,\"state\":\"open\",\"phase\":\"sold_out\",");
     voucher->end_ms = 0;
-    (void)pass(1000, 0, 0);
-    must_say(1, "\"remaining\":0,\"state\":\"open\",\"phase\":\"ended\",");
+    must_hear_after(1000, 0, 0, "\"remaining\":0,\"state\":\"open\",\"phase\":\"ended\",");
     ck_assert(!heard[1].ended); // a later end may come
 }
 
@@ -305,32 +305,14 @@ TEST(the_last_event_id)
     ck_assert_uint_gt(strtoull(heard[2].last + 4, NULL, 10), id);
 }
 
-// A slow listener's missed events are not queued: it gets the newest state once it can receive.
-TEST(a_slow_one_hears_the_newest)
-{
-    let_listen(1, 1);
-    (void)pass(1000, 5, 0);
-    takes = false;
-    (void)pass(3000, 4, 0);
-    (void)pass(3000, 3, 0);
-    takes = true;
-    size_t before = heard[1].events;
-    (void)pass(SLICE_MS * 11, 3, 0);
-    ck_assert_uint_eq(heard[1].events, before + 1);
-    must_say(1, "\"remaining\":3,");
-}
-
 // Returned units are shown, but are not sales.
 TEST(the_rate)
 {
     let_listen(1, 1);
-    (void)pass(20000, 100000, 10);
-    must_say(1, "\"rate\":40,"); // 10 every 250 ms
-    (void)pass(40000, 1000, 0);
-    must_say(1, "\"remaining\":1000,\"state\":\"open\",\"phase\":\"on_sale\",\"rate\":0.0");
+    must_hear_after(20000, 100000, 10, "\"rate\":40,"); // 10 every 250 ms
+    must_hear_after(40000, 1000, 0, "\"remaining\":1000,\"state\":\"open\",\"phase\":\"on_sale\",\"rate\":0.0");
     size_t before = heard[1].events;
-    (void)pass(1000, 2000, 0);
-    must_say(1, "\"remaining\":2000,\"state\":\"open\",\"phase\":\"on_sale\",\"rate\":0.0");
+    must_hear_after(1000, 2000, 0, "\"remaining\":2000,\"state\":\"open\",\"phase\":\"on_sale\",\"rate\":0.0");
     ck_assert_uint_eq(heard[1].events, before + 1);
 }
 
@@ -359,8 +341,7 @@ TEST(a_sale_that_is_over)
     let_listen(1, 2);
     (void)pass(1000, 5, 0);
     voucher->state = SK_VOUCHER_PAUSED;
-    (void)pass(1000, 5, 0);
-    must_say(1, "\"state\":\"paused\"");
+    must_hear_after(1000, 5, 0, "\"state\":\"paused\"");
     voucher->state = SK_VOUCHER_CLOSED;
     (void)pass(1000, NOT, 0); // which needs no Redis
     for (uint64_t handle = 1; handle <= 2; handle++) {
@@ -433,7 +414,7 @@ TEST_EACH(the_longest_text, 2)
     ck_assert(at == NULL || strstr(at + 1, "id: ") == NULL); // the last of them alone
 }
 
-// A slow listener misses states, but of no voucher the newest.
+// A slow listener's missed events are not queued: it gets the newest state of each voucher once it can receive.
 TEST(a_slow_one_of_several_vouchers)
 {
     let_follow_many(2, 1);
@@ -479,20 +460,6 @@ TEST(memory_is_short)
         allocations_left = 0;
         ck_assert_uint_eq(sk_live_count(live), 0);
     }
-}
-
-TEST(whether_there_is_such_a_voucher)
-{
-    static const char *const rows[][ROW_COLUMNS] = {{"5"}};
-    fake_catalogue_sync.newest_id = VOUCHER;
-    sk_check_offer(&control, VOUCHER - 1, 1);
-    (void)the_statement(SK_STATEMENT_FIND_VOUCHER);
-    pg_answers(&no_rows);
-    must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
-    sk_check_offer(&control, VOUCHER - 1, 2);
-    pg_answers(NULL);
-    must_be_told(2, SK_VERDICT_UNAVAILABLE);
-    (void)rows;
 }
 
 SUITE(.timeout_s = 60, .setup = setup, .teardown = teardown);

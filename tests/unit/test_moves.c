@@ -38,41 +38,61 @@ static void teardown(void)
     control_teardown();
 }
 
-// ---- replies of the stores ----
+// ---- conversations ----
 
-// Answers the oldest open statement with one row of these columns.
-static void row(enum sk_statement statement, const char *a, const char *b, const char *c, const char *d)
-{
-    const char *const rows[1][ROW_COLUMNS] = {{a, b, c, d}};
-    const struct sk_rows one = {1, rows};
-    (void)the_statement(statement);
-    pg_answers(&one);
-}
+// Rows that a statement returns.
+static const struct {
+    char letter;
+    enum sk_statement statement;
+    const char *columns[4];
+} rows[] = {
+    {'u', SK_STATEMENT_FIND_FOR_MOVE, {"7", "unpaid", "t", DOCUMENT}},
+    {'p', SK_STATEMENT_FIND_FOR_MOVE, {"7", "paid", "f", DOCUMENT}},
+    {'e', SK_STATEMENT_FIND_FOR_MOVE, {"7", "expired", "f", DOCUMENT}},
+    {'c', SK_STATEMENT_FIND_FOR_MOVE, {"7", "cancelled", "f", DOCUMENT}},
+    {'?', SK_STATEMENT_FIND_FOR_MOVE, {"7", "unpaid", "t"}}, // another user's
+    {'n', SK_STATEMENT_FIND_FOR_MOVE, {"9", "unpaid", "t", DOCUMENT}},
+    {'+', SK_STATEMENT_PAY_ORDER, {"paid", DOCUMENT}},
+    {'!', SK_STATEMENT_PAY_ORDER, {"to_refund", DOCUMENT}},
+    {'w', SK_STATEMENT_PAY_ORDER, {"wrong_amount", NULL, "990", "CNY"}},
+    {'W', SK_STATEMENT_PAY_ORDER, {"wrong_amount"}}, // changed meanwhile: nothing is known
+    {'k', SK_STATEMENT_PAY_ORDER, {"unknown"}},
+    {'r', SK_STATEMENT_NOTE_REFUNDS, {"returns", "7", "paid"}},
+    {'R', SK_STATEMENT_NOTE_REFUNDS, {"refunded", "7", "refunded", DOCUMENT}},
+    {'E', SK_STATEMENT_NOTE_REFUNDS, {"kept", "7", "expired", DOCUMENT}},
+    {'K', SK_STATEMENT_NOTE_REFUNDS, {"unknown"}},
+    {'s', SK_STATEMENT_RETURN_RETIRED, {"stale"}},
+    {'N', SK_STATEMENT_RETURN_RETIRED, {NULL}},
+    {'y', SK_STATEMENT_RETURN_RETIRED, {"kept"}},
+};
 
-static void paid(const char *outcome, const char *document)
+// Answers with a letter each: those above; - no row; x a lost answer; D the units were returned.
+static void play(const char *steps)
 {
-    row(SK_STATEMENT_PAY_ORDER, outcome, document, NULL, NULL);
-}
-
-static void is(const char *status, const char *allowed, const char *document)
-{
-    row(SK_STATEMENT_FIND_FOR_MOVE, "7", status, allowed, document);
-}
-
-static void refunded(const char *outcome, const char *status, const char *document)
-{
-    row(SK_STATEMENT_NOTE_REFUNDS, outcome, "7", status, document);
-}
-
-static void must_be_wrong_state(const char *status)
-{
-    must_be_told(1, SK_VERDICT_WRONG_STATE);
-    ck_assert_str_eq(told_status, status);
+    for (; *steps != '\0'; steps++) {
+        size_t i = 0;
+        while (i < COUNT(rows) && rows[i].letter != *steps)
+            i++;
+        if (i < COUNT(rows)) {
+            rows_t row[] = {{rows[i].columns[0], rows[i].columns[1], rows[i].columns[2], rows[i].columns[3]}};
+            (void)the_statement(rows[i].statement);
+            pg_answers(&(struct sk_rows){1, row});
+        } else if (*steps == 'D') {
+            return_ends(SK_RETURN_DONE);
+        } else {
+            pg_answers(*steps == '-' ? &no_rows : NULL);
+        }
+    }
 }
 
 static void pay(void)
 {
-    sk_move_pay(&control, order, &payment, "till", 1);
+    sk_move_pay(&control, order, "", &payment, "till", 1);
+}
+
+static void pay_own(void)
+{
+    sk_move_pay(&control, order, USER, &payment, "demo", 1);
 }
 
 static void cancel(void)
@@ -85,6 +105,21 @@ static void refund(void)
     sk_move_refund(&control, order, &kept, "olga", 1);
 }
 
+// The steps are all: no store is asked more.
+static void must_end_in(enum sk_verdict verdict, const char *steps)
+{
+    play(steps);
+    must_be_told(1, verdict);
+    ck_assert(!stores_wait());
+    ck_assert_str_eq(told_document, verdict == SK_VERDICT_FOUND ? DOCUMENT : "");
+}
+
+static void must_end(void (*move)(void), enum sk_verdict verdict, const char *steps)
+{
+    move();
+    must_end_in(verdict, steps);
+}
+
 static void retire(void)
 {
     struct sk_catalogue_row gone = {.change = 100, .voucher_id = VOUCHER, .state = SK_VOUCHER_RETIRED, .tag = "7"};
@@ -94,11 +129,6 @@ static void retire(void)
 
 // ---- pay ----
 
-static void pay_own(void)
-{
-    sk_move_pay_own(&control, order, USER, &payment, 1);
-}
-
 TEST(a_buyer_of_the_demo_pays_an_order_of_their_own)
 {
     pay_own();
@@ -106,42 +136,23 @@ TEST(a_buyer_of_the_demo_pays_an_order_of_their_own)
     ck_assert_str_eq(asked->argv[1], order);
     ck_assert_str_eq(asked->argv[2], USER);
     ck_assert_str_eq(asked->argv[3], "paid");
-    is("unpaid", "t", DOCUMENT);
+    play("u");
     asked = the_statement(SK_STATEMENT_PAY_ORDER);
     ck_assert_str_eq(asked->argv[2], "ref-1");
+    ck_assert_str_eq(asked->argv[3], "9900");
+    ck_assert_str_eq(asked->argv[4], "CNY");
     ck_assert_str_eq(asked->argv[5], "demo");
-    paid("paid", DOCUMENT);
-    must_be_shown(1, DOCUMENT);
+    must_end_in(SK_VERDICT_FOUND, "+");
     // The payment itself decides about the order's state and the amount.
+    must_end(pay_own, SK_VERDICT_FOUND, "e!");
+    must_end(pay_own, SK_VERDICT_WRONG_AMOUNT, "uw");
+    must_end(pay_own, SK_VERDICT_WRONG_AMOUNT, "uW");
+    must_end(pay_own, SK_VERDICT_NOT_FOUND, "?");
+    must_end(pay_own, SK_VERDICT_UNAVAILABLE, "x");
     pay_own();
-    is("expired", "f", DOCUMENT);
-    paid("to_refund", DOCUMENT);
-    must_be_shown(1, DOCUMENT);
-    pay_own();
-    is("unpaid", "t", DOCUMENT);
-    row(SK_STATEMENT_PAY_ORDER, "wrong_amount", NULL, "990", "CNY");
-    must_be_told(1, SK_VERDICT_WRONG_AMOUNT);
-    pay_own();
-    is("unpaid", "t", DOCUMENT);
-    paid("wrong_amount", NULL); // changed meanwhile: nothing is known
-    must_be_told(1, SK_VERDICT_WRONG_AMOUNT);
-}
-
-TEST(a_buyer_of_the_demo_does_not_pay_anothers_order)
-{
-    pay_own();
-    is("unpaid", "t", NULL);
-    must_be_told(1, SK_VERDICT_NOT_FOUND);
-    ck_assert_uint_eq(fake_pg.count, 1);
-    pay_own();
-    pg_answers(NULL);
-    must_be_told(1, SK_VERDICT_UNAVAILABLE);
-    pay_own();
-    pg_answers(&no_rows); // not in PostgreSQL: it is looked up like any order of this user
-    const struct asked *asked = the_statement(SK_STATEMENT_FIND_ORDER);
-    ck_assert_str_eq(asked->argv[2], USER);
-    pg_answers(NULL);
-    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    play("-"); // not in PostgreSQL: it is looked up like any order of this user
+    ck_assert_str_eq(the_statement(SK_STATEMENT_FIND_ORDER)->argv[2], USER);
+    must_end_in(SK_VERDICT_UNAVAILABLE, "x");
 }
 
 TEST(the_longest_texts_fit)
@@ -151,82 +162,71 @@ TEST(the_longest_texts_fit)
     memset(why, 'w', sizeof why - 1);
     memset(by, 'b', sizeof by - 1);
     reference[sizeof reference - 1] = why[sizeof why - 1] = by[sizeof by - 1] = '\0';
-    sk_move_pay(&control, order, &(struct sk_payment){reference, INT64_MAX, "CNY"}, by, 1);
+    sk_move_pay(&control, order, "", &(struct sk_payment){reference, INT64_MAX, "CNY"}, by, 1);
     ck_assert_str_eq(the_statement(SK_STATEMENT_PAY_ORDER)->argv[2], reference);
     ck_assert_str_eq(the_statement(SK_STATEMENT_PAY_ORDER)->argv[5], by);
-    paid("paid", DOCUMENT);
-    must_be_shown(1, DOCUMENT);
+    must_end_in(SK_VERDICT_FOUND, "+");
     ck_assert_uint_eq(fake_pg.count, 1); // a payment is one statement
     sk_move_refund(&control, order, &(struct sk_refund){true, why, reference}, by, 1);
     ck_assert_str_eq(the_statement(SK_STATEMENT_NOTE_REFUNDS)->argv[3], why);
     ck_assert_str_eq(the_statement(SK_STATEMENT_NOTE_REFUNDS)->argv[4], reference);
-    refunded("refunded", "refunded", DOCUMENT);
-    must_be_shown(1, DOCUMENT);
+    must_end_in(SK_VERDICT_FOUND, "R");
 }
 
-// ---- cancel ----
+// ---- cancel and refund ----
+
+static const struct {
+    void (*move)(void);
+    const char *to_the_return, *read_again, *other; // the steps; `other`: the order has another state now
+    const char *state;
+    enum sk_return_move as;
+} returning[] = {{cancel, "u", "u", "p", "paid", SK_RETURN_CANCELLED},
+                 {refund, "r", "r", "E", "expired", SK_RETURN_REFUNDED_KEPT}};
 
 // Another move was faster: whatever the return's outcome, the order's state decides.
-TEST(after_a_return_the_order_is_read_again)
+TEST_EACH(after_a_return_the_order_is_read_again, 2)
 {
     for (int end = SK_RETURN_DONE; end <= SK_RETURN_UNKNOWN_ORDER; end++) {
-        cancel();
-        is("unpaid", "t", DOCUMENT);
+        returning[_i].move();
+        play(returning[_i].to_the_return);
+        ck_assert_int_eq(fake_returns.move, returning[_i].as);
         return_ends((enum sk_return_end)end);
-        is("paid", "f", DOCUMENT);
-        must_be_wrong_state("paid");
-        refund();
-        refunded("returns", "paid", NULL);
-        return_ends((enum sk_return_end)end);
-        refunded("kept", "expired", DOCUMENT);
-        must_be_wrong_state("expired");
+        must_end_in(SK_VERDICT_WRONG_STATE, returning[_i].other);
+        ck_assert_str_eq(told_status, returning[_i].state);
     }
 }
 
-TEST(a_return_that_did_not_happen_is_not_told_as_one)
+TEST_EACH(a_return_that_did_not_happen_is_not_told_as_one, 2)
 {
     static const struct {
         enum sk_return_end end;
         enum sk_verdict verdict;
-    } rows[] = {
-        {SK_RETURN_LOADING, SK_VERDICT_LOADING},
-        {SK_RETURN_UNAVAILABLE, SK_VERDICT_UNAVAILABLE},
-        {SK_RETURN_DONE, SK_VERDICT_UNAVAILABLE}, // but the order is unchanged: it is not returned again and again
-        {SK_RETURN_NOT_ALLOWED, SK_VERDICT_UNAVAILABLE}};
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        cancel();
-        is("unpaid", "t", DOCUMENT);
+        bool unchanged; // the order is: it is not returned again and again
+    } ends[] = {{SK_RETURN_LOADING, SK_VERDICT_LOADING, false},
+                {SK_RETURN_UNAVAILABLE, SK_VERDICT_UNAVAILABLE, false},
+                {SK_RETURN_DONE, SK_VERDICT_UNAVAILABLE, true},
+                {SK_RETURN_NOT_ALLOWED, SK_VERDICT_UNAVAILABLE, true}};
+    for (size_t i = 0; i < COUNT(ends); i++) {
+        returning[_i].move();
+        play(returning[_i].to_the_return);
         ck_assert_uint_eq(voucher->pins, 1);
-        return_ends(rows[i].end);
-        if (i > 1)
-            is("unpaid", "t", DOCUMENT);
-        must_be_told(1, rows[i].verdict);
+        return_ends(ends[i].end);
+        must_end_in(ends[i].verdict, ends[i].unchanged ? returning[_i].read_again : "");
         ck_assert_uint_eq(voucher->pins, 0);
-        refund();
-        refunded("returns", "paid", NULL);
-        return_ends(rows[i].end);
-        if (i > 1)
-            refunded("returns", "paid", NULL);
-        must_be_told(1, rows[i].verdict);
     }
-    ck_assert_uint_eq(fake_returns.count, 2 * COUNT(rows));
+    ck_assert_uint_eq(fake_returns.count, COUNT(ends));
 }
 
-TEST(a_return_may_be_refused)
+TEST_EACH(a_return_may_be_refused, 2)
 {
     static const struct {
         enum sk_status status;
         enum sk_verdict verdict;
-    } rows[] = {
+    } refusals[] = {
         {SK_DOWN, SK_VERDICT_UNAVAILABLE}, {SK_FULL, SK_VERDICT_OVERLOADED}, {SK_NO_MEM, SK_VERDICT_OVERLOADED}};
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        fake_returns.status = rows[i].status;
-        cancel();
-        is("unpaid", "t", DOCUMENT);
-        must_be_told(1, rows[i].verdict);
-        refund();
-        refunded("returns", "paid", NULL);
-        must_be_told(1, rows[i].verdict);
+    for (size_t i = 0; i < COUNT(refusals); i++) {
+        fake_returns.status = refusals[i].status;
+        must_end(returning[_i].move, refusals[i].verdict, returning[_i].to_the_return);
     }
 }
 
@@ -236,149 +236,77 @@ TEST(a_voucher_that_is_new_is_awaited)
     struct sk_catalogue_row newer = {.change = 9, .voucher_id = 9, .tag = "7"};
     for (int ok = 0; ok < 3; ok++) {
         cancel();
-        row(SK_STATEMENT_FIND_FOR_MOVE, "9", "unpaid", "t", DOCUMENT);
+        play("n");
         ck_assert_uint_eq(fake_returns.count, 0);
         if (ok == 2)
             ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &newer), SK_OK);
         follow_ends(ok > 0);
-        if (ok < 2) {
-            must_be_told(1, SK_VERDICT_UNAVAILABLE);
-            continue;
-        }
-        return_ends(SK_RETURN_DONE);
-        is("cancelled", "f", DOCUMENT);
-        must_be_shown(1, DOCUMENT);
+        must_end_in(ok < 2 ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_FOUND, ok < 2 ? "" : "Dc");
     }
 }
 
-// ---- retired vouchers ----
-
 TEST(a_voucher_that_is_not_retired_after_all_is_not_touched)
 {
-    static const char *const outcomes[] = {"stale", NULL};
     retire();
-    for (size_t i = 0; i < COUNT(outcomes); i++) {
-        cancel();
-        is("unpaid", "t", DOCUMENT);
-        row(SK_STATEMENT_RETURN_RETIRED, outcomes[i], NULL, NULL, NULL);
-        must_be_told(1, SK_VERDICT_UNAVAILABLE);
-    }
-    cancel();
-    is("unpaid", "t", DOCUMENT);
-    pg_answers(NULL);
-    must_be_told(1, SK_VERDICT_UNAVAILABLE);
-    cancel();
-    is("unpaid", "t", DOCUMENT);
-    row(SK_STATEMENT_RETURN_RETIRED, "kept", NULL, NULL, NULL);
-    is("paid", "f", DOCUMENT);
-    must_be_wrong_state("paid");
+    must_end(cancel, SK_VERDICT_UNAVAILABLE, "us");
+    must_end(cancel, SK_VERDICT_UNAVAILABLE, "uN");
+    must_end(cancel, SK_VERDICT_UNAVAILABLE, "ux");
+    must_end(cancel, SK_VERDICT_WRONG_STATE, "uyp");
+    ck_assert_str_eq(told_status, "paid");
 }
 
 // ---- an order that PostgreSQL does not know ----
 
-static const rows_t account_rows[] = {{"0", "7", "3", "10", "5", "5", "2", "9", "open", "1000", "2000"}};
-static const struct sk_rows accounts = {1, account_rows};
+static void (*const moves[])(void) = {pay, cancel, refund};
 
-static void give_snapshot(const char *id, int64_t journal, const char *state)
-{
-    const struct sk_reply items[] = {TEXT(state),  TEXT("3"),       TEXT("10-5"), TEXT("5"), TEXT("run-1"),
-                                     NUMBER(2),    NUMBER(journal), TEXT(id),     TEXT("9"), TEXT("1000"),
-                                     TEXT("2000"), NUMBER(0),       TEXT("0")};
-    const struct sk_reply reply = LIST_OF(items);
-    ck_assert_int_eq(fake_redis.asked[fake_redis.answered].what, SK_SCRIPT_READ_VOUCHER);
-    redis_answers(&reply);
-}
-
-// Sends a move and answers up to Redis's reply. `move` 0: pay, 1: cancel, 2: refund.
+// Sends a move and answers up to Redis's reply.
 static void unknown(int move)
 {
-    if (move == 0) {
-        pay();
-        paid("unknown", NULL);
-    } else if (move == 1) {
-        cancel();
-        (void)the_statement(SK_STATEMENT_FIND_FOR_MOVE);
-        pg_answers(&no_rows);
-    } else {
-        refund();
-        row(SK_STATEMENT_NOTE_REFUNDS, "unknown", NULL, NULL, NULL);
-    }
+    static const char *const steps[] = {"k", "-", "K"};
+    moves[move]();
+    play(steps[move]);
     const struct asked *asked = the_statement(move == 1 ? SK_STATEMENT_FIND_ORDER : SK_STATEMENT_FIND_ANY_ORDER);
     ck_assert_str_eq(asked->argv[0], slot);
     ck_assert_str_eq(asked->argv[1], order);
     ck_assert_int_eq(asked->argc, move == 1 ? 3 : 2);
 }
 
-static void unknown_up_to_the_snapshot(int move)
-{
-    static const struct sk_reply nil = NIL;
-    unknown(move);
-    pg_answers(&no_rows);
-    if (move == 1)
-        redis_answers(&nil); // it is not the user's current order
-    (void)the_statement(SK_STATEMENT_VOUCHER_ACCOUNTS);
-    pg_answers(&accounts);
-    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[4], move == 1 ? USER : "");
-}
-
-// How it is looked up, and when it is not found: test_order_lookup.c.
+// How it is looked up, and when it is not found: test_order_lookup.c. A payment and a refund wait for no user's call,
+// and a user's move waits for no query.
 TEST(an_order_that_was_settled_meanwhile_is_pending)
 {
+    static const enum sk_pg_class classes[] = {SK_PG_COMMANDS, SK_PG_MOVES, SK_PG_COMMANDS};
     static const rows_t found[] = {{DOCUMENT, "unpaid"}};
-    static const struct sk_rows one = {1, found};
     for (int move = 0; move < 3; move++) {
+        fake_stores_forget();
         unknown(move);
-        pg_answers(&one);
-        must_be_told(1, SK_VERDICT_PENDING);
-        ck_assert_str_eq(told_document, "");
-        unknown_up_to_the_snapshot(move);
-        give_snapshot("", 0, "open");
-        pg_answers(&one);
-        must_be_told(1, SK_VERDICT_PENDING);
+        for (size_t i = 0; i < fake_pg.count; i++)
+            ck_assert_int_eq(fake_pg.asked[i].class, classes[move]);
+        pg_answers(&(struct sk_rows){1, found});
+        must_end_in(SK_VERDICT_PENDING, "");
+        unknown(move);
+        must_end_in(SK_VERDICT_UNAVAILABLE, "x");
     }
 }
 
 // ---- trouble ----
 
-// A payment and a refund wait for no user's call, and a user's move waits for no query.
-TEST(moves_go_before_questions)
-{
-    static const enum sk_pg_class classes[] = {SK_PG_COMMANDS, SK_PG_MOVES, SK_PG_COMMANDS};
-    for (int move = 0; move < 3; move++) {
-        fake_stores_forget();
-        unknown_up_to_the_snapshot(move);
-        for (size_t i = 0; i < fake_pg.count; i++)
-            ck_assert_int_eq(fake_pg.asked[i].class, classes[move]);
-        redis_answers(NULL);
-        must_be_told(1, SK_VERDICT_UNAVAILABLE);
-    }
-}
-
 TEST(without_postgres_nothing_is_known)
 {
-    static void (*const moves[])(void) = {pay, cancel, refund};
     for (size_t i = 0; i < COUNT(moves); i++) {
-        moves[i]();
-        pg_answers(NULL);
-        must_be_told(1, SK_VERDICT_UNAVAILABLE);
+        must_end(moves[i], SK_VERDICT_UNAVAILABLE, "x");
         moves[i]();
         pg_fails(SK_RESULT_LOCKED);
-        must_be_told(1, SK_VERDICT_UNAVAILABLE);
+        must_end_in(SK_VERDICT_UNAVAILABLE, "");
         fake_pg.down = true;
-        moves[i]();
-        must_be_told(1, SK_VERDICT_UNAVAILABLE);
+        must_end(moves[i], SK_VERDICT_UNAVAILABLE, "");
         fake_pg.down = false;
     }
-    cancel();
-    is("unpaid", "t", DOCUMENT);
-    return_ends(SK_RETURN_DONE); // but its state cannot be read
-    pg_answers(NULL);
-    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    must_end(cancel, SK_VERDICT_UNAVAILABLE, "uDx"); // its state cannot be read
     refund();
-    refunded("returns", "paid", NULL);
+    play("r");
     fake_pg.down = true;
-    return_ends(SK_RETURN_DONE);
-    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    must_end_in(SK_VERDICT_UNAVAILABLE, "D");
 }
 
 static void (*conversing)(void);
@@ -392,13 +320,11 @@ static void converse(void)
     while (stores_wait() || fake_returns.count > fake_returns.ended) {
         bool done = fake_returns.ended > ended;
         if (fake_returns.count > fake_returns.ended)
-            return_ends(SK_RETURN_DONE);
-        else if (fake_pg.asked[fake_pg.answered].what == SK_STATEMENT_PAY_ORDER)
-            paid("paid", DOCUMENT);
+            play("D");
         else if (fake_pg.asked[fake_pg.answered].what == SK_STATEMENT_FIND_FOR_MOVE)
-            is(done ? "cancelled" : "unpaid", done ? "f" : "t", DOCUMENT);
+            play(done ? "c" : "u");
         else
-            refunded(done ? "refunded" : "returns", "refunded", DOCUMENT);
+            play(done ? "R" : "r");
     }
 }
 

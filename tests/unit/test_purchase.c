@@ -155,74 +155,44 @@ static void must_come_to_with(enum sk_ask_ticket ticket, int64_t offer, enum sk_
     must_be_refused(VOUCHER, code);
 }
 
-// Before all else: nothing is asked of the rate, the mark or the quantity.
+// Before all else: nothing is asked of the rate, the mark or the quantity. The client is told one thing, the operator
+// why.
 TEST(a_voucher_with_tickets_takes_a_good_one_only)
 {
+    static const struct {
+        enum sk_ask_ticket ticket;
+        int64_t offer;
+        enum sk_purchase_code code;
+        enum sk_metric counter;
+    } rows[] = {
+        {SK_ASK_TICKETS_OFF, OFFER, SK_PURCHASE_TICKETS_OFF, SK_METRIC_TICKETS_OFF},
+        {SK_ASK_NO_TICKET, OFFER, SK_PURCHASE_TICKET_REQUIRED, SK_METRIC_TICKETS_MISSING},
+        {SK_ASK_BAD_TICKET, OFFER + 1, SK_PURCHASE_TICKET_INVALID, SK_METRIC_TICKETS_BAD},
+        {SK_ASK_EXPIRED_TICKET, OFFER, SK_PURCHASE_TICKET_INVALID, SK_METRIC_TICKETS_EXPIRED},
+        {SK_ASK_GOOD_TICKET, OFFER - 1, SK_PURCHASE_TICKET_INVALID, SK_METRIC_TICKETS_OLD_OFFER},
+    };
     struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, VOUCHER);
     voucher->ticket = true;
     voucher->offer = OFFER;
     refuses = true;
     quantity = 2;
-    must_come_to_with(SK_ASK_TICKETS_OFF, OFFER, SK_PURCHASE_TICKETS_OFF);
-    must_come_to_with(SK_ASK_NO_TICKET, OFFER, SK_PURCHASE_TICKET_REQUIRED);
-    must_come_to_with(SK_ASK_BAD_TICKET, OFFER, SK_PURCHASE_TICKET_INVALID);
-    must_come_to_with(SK_ASK_EXPIRED_TICKET, OFFER, SK_PURCHASE_TICKET_INVALID);
-    must_come_to_with(SK_ASK_GOOD_TICKET, OFFER - 1, SK_PURCHASE_TICKET_INVALID);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        must_come_to_with(rows[i].ticket, rows[i].offer, rows[i].code);
+        for (size_t j = 0; j < sizeof rows / sizeof rows[0]; j++)
+            ck_assert_uint_eq(sk_metrics_read(&metrics, rows[j].counter), j <= i);
+    }
+    ck_assert_uint_eq(differences, 0);
+    must_come_to_with(SK_ASK_GOOD_TICKET, OFFER + 1, SK_PURCHASE_LOADING); // for an offer to come: no refusal
+    ck_assert_uint_eq(differences, 1);
     must_come_to_with(SK_ASK_GOOD_TICKET, OFFER, SK_PURCHASE_INVALID); // the quantity
     quantity = 1;
     must_come_to_with(SK_ASK_GOOD_TICKET, OFFER, SK_PURCHASE_SOLD_OUT);
-    ck_assert_uint_eq(differences, 0);
     ck_assert_uint_eq(added_count, 0);
     refuses = false;
     ck_assert(buy(VOUCHER, 3));
     must_be_added(0, VOUCHER, 3);
-}
-
-// The client is told one thing, the operator why.
-TEST(reasons_of_refused_tickets_are_counted)
-{
-    static const struct {
-        enum sk_ask_ticket ticket;
-        int64_t offer;
-        enum sk_metric counter;
-    } rows[] = {
-        {SK_ASK_TICKETS_OFF, OFFER, SK_METRIC_TICKETS_OFF},
-        {SK_ASK_NO_TICKET, OFFER, SK_METRIC_TICKETS_MISSING},
-        {SK_ASK_BAD_TICKET, OFFER, SK_METRIC_TICKETS_BAD},
-        {SK_ASK_EXPIRED_TICKET, OFFER, SK_METRIC_TICKETS_EXPIRED},
-        {SK_ASK_GOOD_TICKET, OFFER - 1, SK_METRIC_TICKETS_OLD_OFFER},
-    };
-    static struct sk_metrics counted;
-    struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, VOUCHER);
-    voucher->ticket = true;
-    voucher->offer = OFFER;
-    sale.metrics = &counted;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const struct sk_wish ask = {
-            .voucher_id = VOUCHER, .user = USER, .quantity = 1, .ticket = rows[i].ticket, .offer = rows[i].offer};
-        ck_assert(!sk_purchase(&control, &ask, 1, &result));
-        for (size_t j = 0; j < sizeof rows / sizeof rows[0]; j++)
-            ck_assert_uint_eq(sk_metrics_read(&counted, rows[j].counter), j <= i);
-    }
-    its_ticket = SK_ASK_GOOD_TICKET;
-    its_offer = OFFER + 1; // no refusal
-    must_be_refused(VOUCHER, SK_PURCHASE_LOADING);
-    its_offer = OFFER;
-    ck_assert(buy(VOUCHER, 1));
-    ck_assert_uint_eq(sk_metrics_read(&counted, SK_METRIC_TICKETS_OLD_OFFER), 1);
-    sale.metrics = NULL;
-}
-
-TEST(a_ticket_for_an_offer_to_come_is_no_refusal)
-{
-    struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, VOUCHER);
-    voucher->ticket = true;
-    voucher->offer = OFFER;
-    must_come_to_with(SK_ASK_GOOD_TICKET, OFFER + 1, SK_PURCHASE_LOADING);
     ck_assert_uint_eq(differences, 1);
-    must_come_to_with(SK_ASK_BAD_TICKET, OFFER + 1, SK_PURCHASE_TICKET_INVALID);
-    ck_assert_uint_eq(differences, 1);
-    ck_assert_uint_eq(added_count, 0);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_TICKETS_OLD_OFFER), 1);
 }
 
 TEST(other_vouchers_take_any)

@@ -76,6 +76,13 @@ static void must_list(uint64_t handle, const char *ids, const char *rest)
     ck_assert_ptr_nonnull(strstr(told_document, rest));
 }
 
+static void must_get_page(unsigned limit, const char *cursor, const char *ids, const char *rest)
+{
+    ask_page(limit, cursor, 1);
+    answer_snapshots();
+    must_list(1, ids, rest);
+}
+
 // ---- one voucher ----
 
 #define SHOWN(units) \
@@ -179,26 +186,16 @@ TEST(open_and_paused_ones_are_listed_in_pages)
         (void)documented(ids[i]);
     sk_catalogue_find(sale.catalogue, 9)->state = SK_VOUCHER_PAUSED;
     sk_catalogue_find(sale.catalogue, 8)->state = SK_VOUCHER_CLOSED;
-    ask_list(1);
-    answer_snapshots();
-    must_list(1, "12,11,9,7,4,3", "\"remaining\":3}]}");
+    must_get_page(SK_PAGE_MOST, NULL, "12,11,9,7,4,3", "\"remaining\":3}]}");
     ck_assert_str_eq(told_next, "");
     ask_list(1);
     must_list(1, "12,11,9,7,4,3", "\"remaining\":3}]}"); // kept
-    ask_page(2, NULL, 1);
-    answer_snapshots();
-    must_list(1, "12,11", "\"next\":");
+    must_get_page(2, NULL, "12,11", "\"next\":");
     (void)snprintf(cursor, sizeof cursor, "%s", told_next);
-    ask_page(3, cursor, 1);
-    answer_snapshots();
-    must_list(1, "9,7,4", "\"next\":");
-    ask_page(2, cursor, 1);
-    answer_snapshots();
-    must_list(1, "9,7", "\"next\":");
+    must_get_page(3, cursor, "9,7,4", "\"next\":");
+    must_get_page(2, cursor, "9,7", "\"next\":");
     (void)snprintf(cursor, sizeof cursor, "%s", told_next);
-    ask_page(2, cursor, 1);
-    answer_snapshots();
-    must_list(1, "4,3", "\"remaining\":3}]}");
+    must_get_page(2, cursor, "4,3", "\"remaining\":3}]}");
     fake_pg.down = false; // PostgreSQL goes on where the catalogue ended
     ask_page(2, cursor, 1);
     ck_assert_str_eq(the_statement(SK_STATEMENT_LIST_VOUCHERS)->argv[1], "7");
@@ -210,9 +207,7 @@ TEST(a_list_without_some_documents_is_not_complete)
 {
     (void)documented(3);
     (void)a_voucher(sale.catalogue, 4);
-    ask_list(1);
-    answer_snapshots();
-    must_list(1, "3", "\"remaining\":3}],\"complete\":false}");
+    must_get_page(SK_PAGE_MOST, NULL, "3", "\"remaining\":3}],\"complete\":false}");
 }
 
 TEST(before_the_catalogue_was_read_there_is_no_list)

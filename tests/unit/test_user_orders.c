@@ -59,6 +59,15 @@ static void answer_buyer(size_t i, const char *id)
     redis_answers_at(i, id == NULL ? &nil : &text);
 }
 
+// A page of one busy voucher, of which the user has this order in Redis; NULL: none.
+static void must_list(const char *id, const struct sk_rows *rows, const char *document)
+{
+    ask_orders(1);
+    answer_buyer(fake_redis.answered, id);
+    pg_answers(rows);
+    must_be_shown(1, document);
+}
+
 TEST(a_list_has_what_is_settled_and_what_is_pending)
 {
     static const rows_t rows[] = {{ORDER_C, "{\"id\":\"c\"}", "9"}, {ORDER_B, NULL, "8"}};
@@ -119,10 +128,7 @@ TEST(a_list_that_may_lack_something_says_so)
     redis_answers(&damage);
     pg_answers(&no_orders);
     must_be_shown(1, "{\"orders\":[],\"complete\":false}");
-    ask_orders(1);
-    answer_buyer(fake_redis.answered, NULL);
-    pg_answers(&no_orders);
-    must_be_shown(1, "{\"orders\":[],\"complete\":true}");
+    must_list(NULL, &no_orders, "{\"orders\":[],\"complete\":true}");
 }
 
 // The user may have a pending order of a voucher that was made since the catalogue was read.
@@ -135,15 +141,9 @@ TEST(a_list_knows_of_vouchers_that_it_does_not_know)
     fake_catalogue_sync.newest_id = OTHER + 1; // too late: Redis has been asked
     pg_answers(&no_orders_newer);
     must_be_shown(1, "{\"orders\":[],\"complete\":false}");
-    ask_orders(1);
-    answer_buyer(fake_redis.answered, NULL);
-    pg_answers(&no_orders_newer);
-    must_be_shown(1, "{\"orders\":[],\"complete\":true}");
+    must_list(NULL, &no_orders_newer, "{\"orders\":[],\"complete\":true}");
     fake_catalogue_sync.newest_id = OTHER;
-    ask_orders(1);
-    answer_buyer(fake_redis.answered, NULL);
-    pg_answers(&newer);
-    must_be_shown(1, "{\"orders\":[{\"id\":\"c\"}],\"complete\":false}");
+    must_list(NULL, &newer, "{\"orders\":[{\"id\":\"c\"}],\"complete\":false}");
 }
 
 TEST(half_a_list_is_none)

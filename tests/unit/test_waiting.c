@@ -35,10 +35,11 @@ static void wait_for(const char *id, const char *status, uint64_t handle)
     ck_assert(sk_waiting_add(waiting, id, "alice", status, handle));
 }
 
-// Answers the query for moves: only the snapshot, or one order.
+// The next query for moves, and its answer: only the snapshot, or one order.
 static void moved(const char *since, const char *seen, const char *id)
 {
     rows_t rows[] = {{seen, NULL}, {NULL, id}};
+    time_comes();
     const struct asked *asked = the_statement(SK_STATEMENT_ORDERS_MOVED);
     if (since == NULL)
         ck_assert_ptr_null(asked->argv[0]);
@@ -60,6 +61,13 @@ static void changed(const char *n, const char *document)
     pg_answers(&(struct sk_rows){1, rows});
 }
 
+// It begins to wait, and the first query is for it.
+static void wait_and_ask(const char *id, const char *status, uint64_t handle)
+{
+    wait_for(id, status, handle);
+    moved(NULL, "7:9:", NULL);
+}
+
 static void must_be_at_rest(void)
 {
     ck_assert_uint_eq(sk_waiting_count(waiting), 0);
@@ -76,35 +84,30 @@ TEST(a_change_is_told_once)
     wait_for(ID, "unpaid", 1);
     wait_for(ID2, "unpaid", 2);
     ck_assert_uint_eq(due_ms, now_ms + TICK_MS);
-    time_comes();
     moved(NULL, "7:9:", NULL);
     must_ask("{" ID "," ID2 "}", "{\"unpaid\",\"unpaid\"}");
     pg_answers(&no_rows);
     ck_assert_uint_eq(due_ms, now_ms + TICK_MS);
-    time_comes();
     moved("7:9:", "9:9:", NULL);
     ck_assert(!stores_wait()); // nothing has moved, so there is no other query
-    time_comes();
     moved("9:9:", "9:12:", ID);
     must_ask("{" ID "}", "{\"unpaid\"}");
     changed("1", "{\"id\":1}");
     must_be_shown(1, "{\"id\":1}");
     ck_assert_uint_eq(told_count, 1);
-    time_comes();
     moved("9:12:", "12:12:", ID); // nobody waits for it now
     ck_assert(!stores_wait());
     sk_waiting_leave(waiting, 2);
     must_be_at_rest();
 }
 
-// It changed between the client's last read and the first query.
-TEST(what_changed_before_is_told)
+// It changed between the client's last read and the first query; or it is another user's.
+TEST_EACH(what_changed_before_is_told, 2)
 {
-    wait_for(ID, "unpaid", 1);
-    time_comes();
-    moved(NULL, "7:9:", NULL);
-    changed("1", "{}");
-    must_be_shown(1, "{}");
+    wait_and_ask(ID, _i == 0 ? "unpaid" : "pending", 1);
+    changed("1", _i == 0 ? "{}" : NULL);
+    must_be_told(1, _i == 0 ? SK_VERDICT_FOUND : SK_VERDICT_NOT_FOUND);
+    ck_assert_str_eq(told_document, _i == 0 ? "{}" : "");
     must_be_at_rest();
 }
 
@@ -121,7 +124,6 @@ TEST(pending_ones_have_their_turns)
 {
     for (uint64_t handle = 1; handle <= CROWD; handle++)
         wait_for(ID, "pending", handle);
-    time_comes();
     moved(NULL, "7:9:", NULL);
     ck_assert_uint_eq(asked_now(), ASK_MAX);
     pg_answers(&no_rows);
@@ -130,7 +132,6 @@ TEST(pending_ones_have_their_turns)
         pg_answers(&no_rows);
     }
     for (int i = 0; i < 3; i++) {
-        time_comes();
         moved("7:9:", "7:9:", NULL);
         ck_assert_uint_eq(asked_now(), ASK_MAX);
         if (i < 2)
@@ -144,15 +145,12 @@ TEST(pending_ones_have_their_turns)
 
 TEST(nothing_is_missed_when_answers_are_lost)
 {
-    wait_for(ID, "unpaid", 1);
-    time_comes();
-    moved(NULL, "7:9:", NULL);
+    wait_and_ask(ID, "unpaid", 1);
     pg_answers(&no_rows);
     time_comes();
     pg_answers(NULL); // orders_moved
     must_ask("{" ID "}", "{\"unpaid\"}");
     pg_answers(NULL);
-    time_comes();
     moved(NULL, "9:9:", NULL); // from the start
     must_ask("{" ID "}", "{\"unpaid\"}");
     pg_answers(&no_rows);
@@ -160,7 +158,6 @@ TEST(nothing_is_missed_when_answers_are_lost)
     time_comes();
     fake_pg.down = false;
     ck_assert_uint_eq(due_ms, now_ms + TICK_MS);
-    time_comes();
     moved(NULL, "9:9:", NULL);
     changed("1", "{}");
     must_be_shown(1, "{}");
@@ -170,9 +167,7 @@ TEST(nothing_is_missed_when_answers_are_lost)
 TEST(too_many_have_moved)
 {
     static const char *rows[MOVED_MAX + 2][ROW_COLUMNS];
-    wait_for(ID, "unpaid", 1);
-    time_comes();
-    moved(NULL, "7:9:", NULL);
+    wait_and_ask(ID, "unpaid", 1);
     pg_answers(&no_rows);
     for (size_t i = 1; i < MOVED_MAX + 2; i++)
         rows[i][1] = ID2;
@@ -188,12 +183,9 @@ TEST(too_many_have_moved)
 
 TEST(the_time_is_up)
 {
-    wait_for(ID, "unpaid", 1);
-    time_comes();
-    moved(NULL, "7:9:", NULL);
+    wait_and_ask(ID, "unpaid", 1);
     pg_answers(&no_rows);
     sk_waiting_over(waiting, 1);
-    time_comes();
     moved("7:9:", "9:9:", NULL);
     must_ask("{" ID "}", "{\"\"}"); // any status counts
     sk_waiting_over(waiting, 1);    // also during its query
@@ -203,26 +195,23 @@ TEST(the_time_is_up)
     must_be_at_rest();
 }
 
-// PostgreSQL has no row, so it is looked up like any order.
-TEST(the_time_is_up_and_it_is_pending)
+// PostgreSQL has no row, or no answer, so it is looked up like any order.
+TEST_EACH(the_time_is_up_and_it_is_pending, 2)
 {
     wait_for(ID, "pending", 1);
     sk_waiting_over(waiting, 1);
-    time_comes();
-    moved(NULL, "7:9:", NULL);
-    pg_answers(&no_rows);
+    if (_i == 0) {
+        moved(NULL, "7:9:", NULL);
+        pg_answers(&no_rows);
+    } else {
+        time_comes();
+        pg_answers(NULL);
+        pg_answers(NULL);
+    }
     ck_assert_uint_eq(sk_waiting_count(waiting), 0);
     (void)the_statement(SK_STATEMENT_FIND_ORDER);
     pg_answers(NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
-    wait_for(ID, "pending", 2);
-    sk_waiting_over(waiting, 2);
-    time_comes();
-    pg_answers(NULL);
-    pg_answers(NULL);
-    (void)the_statement(SK_STATEMENT_FIND_ORDER);
-    pg_answers(NULL);
-    must_be_told(2, SK_VERDICT_UNAVAILABLE);
     must_be_at_rest();
 }
 
@@ -232,7 +221,6 @@ TEST(clients_leave)
     wait_for(ID, "unpaid", 2);
     wait_for(ID, "unpaid", 3);
     sk_waiting_leave(waiting, 2);
-    time_comes();
     moved(NULL, "7:9:", NULL);
     must_ask("{" ID "," ID "}", "{\"unpaid\",\"unpaid\"}");
     sk_waiting_leave(waiting, 1); // during its query
@@ -240,16 +228,6 @@ TEST(clients_leave)
     changed("1", "{}");
     ck_assert_uint_eq(told_count, 0);
     sk_waiting_leave(waiting, 3);
-    must_be_at_rest();
-}
-
-TEST(another_users_order)
-{
-    wait_for(ID, "pending", 1);
-    time_comes();
-    moved(NULL, "7:9:", NULL);
-    changed("1", NULL);
-    must_be_told(1, SK_VERDICT_NOT_FOUND);
     must_be_at_rest();
 }
 
