@@ -464,7 +464,7 @@ TEST(pages_and_the_demo_may_be_off)
     must_come_to(SK_METHOD_GET, "/admin", "to_dashboard", 0);
     must_come_to(SK_METHOD_GET, "/admin/", "to_dashboard", 0);
     must_come_to(SK_METHOD_GET, "/admin/ui/", "to_dashboard", 0);
-    must_come_to(SK_METHOD_GET, "/pay", "demo_page", 0);
+    must_come_to(SK_METHOD_GET, "/pay", "page", 0);
     must_come_to(SK_METHOD_POST, demo_pay, "demo_pay", STORES);
     user = NULL;
     all_must_get(401, "POST/demo/orders/" ORDER "/pay POST/demo/orders/x/pay");
