@@ -42,7 +42,7 @@ int main(int argc, char **argv)
         return 2;
     }
     struct shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED || setenv("PGOPTIONS", "-c lock_timeout=1000 -c client_min_messages=warning", 1) != 0 ||
+    if (shared == MAP_FAILED || setenv("PGOPTIONS", "-c lock_timeout=1000 -c client_min_messages=error", 1) != 0 ||
         signal(SIGPIPE, SIG_IGN) == SIG_ERR)
         return 2;
     servers.place.database_url = url;

@@ -11,13 +11,13 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 
-BUSY = 0.7  # of a core, at most: docs/operations.md
+BUSY = 0.7  # of a core, at most: docs/install.md
 CORES = 8  # of a machine: as many reactors for an instance; a PostgreSQL server
 MASTERS = (1, *range(3, 256))  # a Redis Cluster has three at least
 SHARDS = (1, 2, 4, 8, 16)  # each has as many slots as the others
 DRAWS = 200  # of all vouchers over the nodes
-ROW_RATE = 200_000  # orders a second of one voucher: docs/operations.md
-WAL_BYTES, AOF_BYTES = 343, 107  # of an order: docs/operations.md
+ROW_RATE = 200_000  # orders a second of one voucher: docs/install.md
+WAL_BYTES, AOF_BYTES = 343, 107  # of an order: docs/install.md
 LINKS_MASTER, LINKS_SHARD = 2, 3  # of a reactor: docs/configuration.md
 MAX_CONNECTIONS = 4096  # of an instance: SECKILL_MAX_CONNECTIONS
 PG_CONNECTIONS = 100  # max_connections: PostgreSQL's default
@@ -172,8 +172,8 @@ def lines_of(case: Needs) -> list[tuple[str, str, str]]:
         ("bytes of a 409", f"{refused['answer_bytes']:,.0f}", "counted"),
         ("requests, Gbit/s", f"{requests * row['request_bytes'] * 8 / 1e9:.2f}", "all instances; without TLS, TCP and IP"),
         ("answers, Gbit/s", f"{case.sent_bytes * 8 / 1e9:.2f}", "all instances; without TLS, TCP and IP"),
-        ("file of the busiest master, MB/s", f"{file / 1e6:.1f}", f"{AOF_BYTES} bytes an order: operations.md"),
-        ("log of the busiest shard, MB/s", f"{log / 1e6:.1f}", f"{WAL_BYTES} bytes an order: operations.md"),
+        ("file of the busiest master, MB/s", f"{file / 1e6:.1f}", f"{AOF_BYTES} bytes an order: install.md"),
+        ("log of the busiest shard, MB/s", f"{log / 1e6:.1f}", f"{WAL_BYTES} bytes an order: install.md"),
     ]
 
 

@@ -1,5 +1,5 @@
 // Probes (USDT): named places where bpftrace, perf or SystemTap can look into a running instance. Each is one `nop` and
-// a note in the binary. An unused probe costs nothing but its arguments, which must be at hand. docs/operations.md
+// a note in the binary. An unused probe costs nothing but its arguments, which must be at hand. docs/upkeep.md
 // lists the probes, and tests/probes compares the list. deploy/trace/ has scripts that use them.
 //
 // A build without <sys/sdt.h> has no probes.

@@ -1,5 +1,9 @@
-// Cheap checks come first, and no claim is read before the signature is known to be right. Tokens signed with HS256 are
-// not cached: checking an HMAC takes no longer than finding the token again.
+// A token is checked from cheap to expensive: its three parts; its header (an `alg` and a `kid`, no `crit`); the key,
+// whose algorithm must be the header's; whether it was seen before (SHA-256 of the token, with the number of its key);
+// the signature; the claims; the times, also of a token that was seen before; whether `jti` or `sub` is revoked, also
+// then. No claim is read before the signature is known to be right. Tokens signed with HS256 are not cached: checking
+// an HMAC takes no longer than finding the token again. A login gives all its tokens one header for each key, so the
+// last four headers of valid tokens are kept as they were sent, with their keys; a new set of keys empties that cache.
 #include "user_tokens.h"
 
 #include <errno.h>

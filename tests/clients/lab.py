@@ -22,6 +22,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 WEB = ROOT / "clients/web"
 JAVA = ROOT / "clients/java"
+SPRING = ROOT / "clients/spring/SeckillController.java"
 TSC = HERE / "node_modules/typescript/bin/tsc"
 LIMIT_S = 60
 TERMS = {"title": "Tea set", "stock": 5, "price_cents": 990}
@@ -188,8 +189,10 @@ def java_client(folder: Path, source: Path = JAVA) -> Client:
     return Client("java", source, ["java", "-XX:TieredStopAtLevel=1", "-cp", str(folder), "seckill.Driver"])
 
 
-def compile_java(folder: Path, *files: Path) -> None:
-    command = ["javac", "-Xlint:all", "-Werror", "--release", "17", "-d", str(folder), *map(str, files)]
+def compile_java(folder: Path, *files: Path, jars: tuple[str, ...] = ()) -> None:
+    path = ["-cp", ":".join(f"/usr/share/java/{jar}.jar" for jar in jars)] if jars else []
+    lint = "-Xlint:all,-processing,-classfile"  # annotations of jars have no processor, and lack classes of others
+    command = ["javac", lint, "-Werror", "--release", "17", "-d", str(folder), *path, *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -205,6 +208,12 @@ def compile_ts(folder: Path, source: Path, files: dict[str, str]) -> None:
     options = ["--strict", "--target", "es2022", "--module", "nodenext", "--types", "node"]
     done = subprocess.run(["node", str(TSC), *options, *files], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def compile_spring(folder: Path, source: Path = SPRING) -> None:
+    """Against the Spring of Debian, whose annotations are those of later ones."""
+    jars = ("spring3-web", "spring3-core", "spring3-beans", "spring3-context")
+    compile_java(folder, JAVA / "seckill/SeckillClient.java", source, jars=jars)
 
 
 CLIENTS = {"web": (WEB, web_client), "java": (JAVA, java_client)}

@@ -183,7 +183,7 @@ def sell_without_tickets(run: Run, voucher: str) -> None:
 
 
 def secret_exchanged(run: Run) -> None:
-    """As in operations.md: add a second line, swap, remove the old one; instances restart one after the other."""
+    """As in gateway.md: add a second line, swap, remove the old one; instances restart one after the other."""
     status, made = run.stack.instances[-1].ask("POST", "/admin/vouchers", body=terms(run, 5000) | {"ticket": True})
     if status != 201:
         raise Broken(f"no voucher: {status} {made}")

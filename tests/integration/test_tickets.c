@@ -508,7 +508,7 @@ TEST(work_that_is_malformed)
     http_must_be_problem(&reply, 415, "UNSUPPORTED_MEDIA_TYPE");
 }
 
-// The procedure of operations.md, with SIGHUP alone: tickets signed with either secret of the file are valid.
+// The procedure of gateway.md, with SIGHUP alone: tickets signed with either secret of the file are valid.
 TEST(a_secret_is_exchanged_without_a_restart)
 {
     char path[] = "/tmp/seckill-tickets-XXXXXX", env[PATH_SIZE + 32], old[TICKET_SIZE], new[TICKET_SIZE];

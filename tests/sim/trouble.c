@@ -106,7 +106,7 @@ static void trouble_flush(void *arg)
         stores_redis_harm(i, (const char *const[]){"FLUSHALL", NULL});
 }
 
-// An operator then empties Redis (docs/operations.md, "Backup and restore").
+// An operator then empties Redis (docs/upkeep.md, "Backup and restore").
 static void trouble_loses_commits(size_t shard, size_t lost)
 {
     stores_postgres_restore(shard, lost);
@@ -172,7 +172,7 @@ static void trouble_fails_over(struct trouble *trouble, uint64_t dice)
     world_at(world_now() + (uint64_t)ACCEPT_MS * MS, trouble_accept, NULL);
 }
 
-// As docs/operations.md describes it: nobody runs meanwhile, and Redis may have anything.
+// As docs/upkeep.md describes it: nobody runs meanwhile, and Redis may have anything.
 static void trouble_restore(struct trouble *trouble, uint64_t dice)
 {
     world_tell("PostgreSQL is restored from an older copy");

@@ -5,7 +5,7 @@ import { renderWords } from '../common/voice.js';
 import { createSpeech } from '../admin/speech.js';
 import { KINDS } from '../admin/troubles.js';
 
-// Rows of docs/operations.md.
+// Rows of docs/sale-day.md.
 const ALERTS = {
     service_away: 'SeckillDown',
     redis_away: 'SeckillRedisAway',

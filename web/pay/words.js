@@ -49,7 +49,7 @@ export const WORDS = {
         'state.over': '这个订单不需要再付款：{status}。',
         'state.late': '付款到账时订单已经结束，将会退款。',
         'state.failed': '暂时无法确认是否已付款。请再试一次：不会重复付款。',
-        'state.wrong': '未被接受：金额与订单不符。',
+        'state.wrong': '付款失败：金额与订单不符。',
         'status.cancelled': '订单已取消',
         'status.expired': '付款时间已过',
         'status.refused': '订单未能确认',
