@@ -666,9 +666,9 @@ CONTROLS = [
     Control(
         "last-tenth",
         "the last connections for whoever comes",
-        "src/wire/connection.c",
-        "    return pool->in_phase[SK_PHASE_FREE] < pool->count / RESERVED_PART;",
-        "    return pool->count == 0;",
+        "src/wire/server.c",
+        "    return server->connections.in_phase[SK_PHASE_FREE] < server->connections.count / RESERVED_PART;",
+        "    return server->connections.count == 0;",
         "51b",
         "seen_meanwhile",
     ),

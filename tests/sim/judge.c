@@ -25,7 +25,8 @@ enum {
     SLOW_MS = 500,
     SELLS_MS = 8000,
     LOADS_MS = 2500,
-    UNKNOWN_MAX = 3
+    UNKNOWN_MAX = 3,
+    REOPENS_MS = 300, // the options' sold_out_mark_ms, and a moment
 };
 
 static int64_t judge_number(const PGresult *result, int row, int column)
@@ -333,6 +334,21 @@ static unsigned judge_servers_of(int64_t voucher, const struct instance *instanc
     return servers;
 }
 
+// Whether somebody was reopening the sale: then all but winners are told LOADING, until caches have expired.
+static bool judge_reopens(const struct call *buy, size_t number)
+{
+    for (size_t i = number; i-- > 0;) {
+        const struct call *other = people_call(i);
+        bool ended = other->outcome != CALL_WAITS;
+        if (other->voucher == buy->voucher &&
+            (other->kind == CALL_REBUILD || other->kind == CALL_RESUME || other->kind == CALL_ADD ||
+             other->kind == CALL_CANCEL || other->kind == CALL_REFUND) &&
+            !(ended && other->ended_at + (uint64_t)REOPENS_MS * MS < buy->asked_at))
+            return true;
+    }
+    return false;
+}
+
 // A rebuild may take a moment.
 void judge_unknown(const struct call *call, size_t number)
 {
@@ -347,7 +363,7 @@ void judge_unknown(const struct call *call, size_t number)
     for (size_t i = number + 1; i-- > 0 && sells;) {
         const struct call *other = people_call(i);
         if (other->kind != CALL_BUY || other->voucher != call->voucher || other->outcome == CALL_WAITS ||
-            other->instance != call->instance)
+            other->instance != call->instance || (other->outcome == CALL_UNKNOWN && judge_reopens(other, i)))
             continue;
         if (other->outcome != CALL_UNKNOWN || other->asked_at + (uint64_t)SELLS_MS * MS < world_now())
             break;
