@@ -42,6 +42,7 @@ static inline void sk_list_add_behind(struct sk_list *member, struct sk_list *ot
 {
     member->previous = other;
     member->next = other->next;
+    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): as above
     other->next->previous = member;
     other->next = member;
 }

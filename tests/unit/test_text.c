@@ -50,7 +50,7 @@ TEST(numbers_end_at_their_bound_and_never_overflow)
     }
     for (size_t i = 0; i < COUNT(bad); i++)
         ck_assert_msg(!sk_text_number(bad[i], UINT64_MAX, &value), "taken for a number: '%s'", bad[i]);
-    for (char digit = '0'; digit <= '1'; digit++) {
+    for (int digit = '0'; digit <= '1'; digit++) {
         memset(digits, digit, sizeof digits - 1);
         digits[sizeof digits - 1] = '\0';
         ck_assert(!sk_text_number(digits, UINT64_MAX, &value));
