@@ -464,6 +464,8 @@ static void audit_on_snapshot(void *arg, const struct sk_reply *reply)
             sk_busy_note(&audit->busy, check->voucher);
         if (check->known)
             audit_judge(check, &before, &seen);
+        else
+            audit->missed = true;
     } else {
         audit->missed = audit->unseen = true;
     }

@@ -337,6 +337,8 @@ void sk_check_postgres(struct sk_findings *findings, const struct sk_store_optio
         postgres_check_rights(&check);
         postgres_check_statements(&check);
         postgres_check_commit(&check);
+    } else if (settings != NULL) {
+        sk_find(findings, SK_FINDING_FAIL, "postgresql settings", "have %d rows, not one", PQntuples(settings));
     }
     PQclear(settings);
     PQfinish(check.conn);

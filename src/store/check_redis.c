@@ -159,6 +159,8 @@ static bool redis_check_find_nodes(struct redis_check *check)
         struct sk_reply *reply =
             redis_check_login(check, SK_FINDING_WARN) ? sk_redis_once_ask(check->redis, 2, ask) : NULL;
         found = sk_slots_read(reply, &check->url.at, redis_check_take_range, &check->nodes);
+        if (!found)
+            memset(&check->nodes, 0, sizeof check->nodes); // what it has shown of them
         if (!found && reply != NULL)
             sk_find(check->findings, SK_FINDING_FAIL, "redis cluster", "%s:%d shows no slots (%s)", check->url.at.name,
                     check->url.at.port, redis_check_why(check, reply, "it has none"));
@@ -573,8 +575,10 @@ void sk_check_redis(struct sk_findings *findings, const struct sk_store_options 
 {
     struct redis_check *check = calloc(1, sizeof *check);
     *clocks = (struct sk_clocks_seen){0};
-    if (check == NULL)
+    if (check == NULL) {
+        sk_find(findings, SK_FINDING_FAIL, "redis", "out of memory: nothing was checked");
         return;
+    }
     check->findings = findings;
     check->options = options;
     check->reactors = reactors;

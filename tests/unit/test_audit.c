@@ -527,15 +527,17 @@ TEST(what_it_could_not_see_is_not_told)
 
 // ---- findings ----
 
-TEST(without_an_account_nothing_is_judged)
+TEST(without_an_account_nothing_is_judged_and_the_round_is_incomplete)
 {
     (void)on_sale(1);
     state = "";
+    metrics.values[SK_METRIC_ROUND_AT] = 1;
     begin_round();
     pg_answers(&(const struct sk_rows){0});
     answer_round();
     ck_assert_uint_eq(checked, 1);
     ck_assert_uint_eq(rebuilt_count, 0);
+    ck_assert_uint_eq(gauge(SK_METRIC_ROUND_AT), 1);
 }
 
 // What has lost one voucher may have lost others, so all are checked at once. What is being rebuilt has lost none.
