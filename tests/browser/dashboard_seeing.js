@@ -193,7 +193,7 @@ async function plainChinese(scene) {
     await opened(page, voucher, 'details');
     await opened(page, voucher, 'settlement');
     await hasText(card(page, voucher).locator('[data-report]'), /销售还将持续/, 'the settlement in Chinese', FOLLOW_MS);
-    await hasText(card(page, voucher).locator('[data-audit]'), /修改条款/, 'what operators did', FOLLOW_MS);
+    await hasText(card(page, voucher).locator('[data-audit]'), /修改销售设置/, 'what operators did', FOLLOW_MS);
     await page.locator('summary').click();
     const parts = [card(page, voucher), ...['severity', 'orders', 'metrics', 'instances'].map((name) => page.locator(`[data-part=${name}]`)), page.locator('[data-vouchers] thead')];
     for (const part of parts) {
