@@ -109,7 +109,7 @@ WEB: tuple[tuple[str, str, str, str, str], ...] = (
     ("polls without a phase", "events.js", "hear({ voucher_id: id, state, phase, remaining:",
      "hear({ voucher_id: id, state, remaining:", SALE_ENDS),
     ("polls tell PostgreSQL's units", "events.js", "can_sell === false ? null : remaining", "remaining", AWAY),
-    ("a sale's event has no phase", "index.d.ts", "    phase: Phase;\n    /** null", "    /** null", TYPES),
+    ("a sale's event has no phase", "index.d.ts", "    phase: Phase;\n    /** null: not known now, as", "    /** null: not known now, as", TYPES),
     ("what is won has no status", "index.d.ts", "export interface Won extends LastError {", "export interface Won {", TYPES),
     ("a stream has no headers", "index.js", "{ ...options, headers: credentials }", "options", LOGIN),
     ("a stream is opened once", "events.js", "for (let failures = 1; !ending.signal.aborted; failures++)",
