@@ -4,8 +4,6 @@
 // returns.
 #include "worker.h"
 
-#include <stdlib.h>
-
 static long long left(struct worker *worker)
 {
     return redis_number(worker, "GET stock");

@@ -1,5 +1,5 @@
 // 7, but who finds the lock taken does not wait ("系统繁忙，请稍后重试"). That is right for a second click of the same
-// user. For a stock it turns buyers away while there are units: whoever asks again at the right moment wins.
+// user. For a stock it turns buyers away while there are units: a buyer who asks again at the right moment wins.
 #include "worker.h"
 
 static bool lock(struct worker *worker, const char *user)

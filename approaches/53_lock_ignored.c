@@ -2,8 +2,6 @@
 // the lock or without it. Only who has it releases it.
 #include "worker.h"
 
-#include <stdlib.h>
-
 static bool lock(struct worker *worker, const char *user)
 {
     (void)user;

@@ -334,19 +334,20 @@ static unsigned judge_servers_of(int64_t voucher, const struct instance *instanc
     return servers;
 }
 
-// Whether somebody was reopening the sale: then all but winners are told LOADING, until caches have expired.
-static bool judge_reopens(const struct call *buy, size_t number)
+// Whether a purchase was told LOADING because somebody was reopening the sale: so are all but winners, until caches
+// have expired.
+static bool judge_is_held(const struct call *buy, size_t number)
 {
-    for (size_t i = number; i-- > 0;) {
+    bool held = false;
+    for (size_t i = number; i-- > 0 && !held && strcmp(buy->code, "LOADING") == 0;) {
         const struct call *other = people_call(i);
-        bool ended = other->outcome != CALL_WAITS;
-        if (other->voucher == buy->voucher &&
-            (other->kind == CALL_REBUILD || other->kind == CALL_RESUME || other->kind == CALL_ADD ||
-             other->kind == CALL_CANCEL || other->kind == CALL_REFUND) &&
-            !(ended && other->ended_at + (uint64_t)REOPENS_MS * MS < buy->asked_at))
-            return true;
+        bool reopens = other->kind == CALL_REBUILD || other->kind == CALL_RESUME || other->kind == CALL_ADD ||
+                       other->kind == CALL_CANCEL || other->kind == CALL_REFUND;
+        bool is_over = other->outcome == CALL_REFUSED ||
+                       (other->outcome != CALL_WAITS && other->ended_at + (uint64_t)REOPENS_MS * MS < buy->asked_at);
+        held = other->voucher == buy->voucher && reopens && !is_over;
     }
-    return false;
+    return held;
 }
 
 // A rebuild may take a moment.
@@ -363,7 +364,7 @@ void judge_unknown(const struct call *call, size_t number)
     for (size_t i = number + 1; i-- > 0 && sells;) {
         const struct call *other = people_call(i);
         if (other->kind != CALL_BUY || other->voucher != call->voucher || other->outcome == CALL_WAITS ||
-            other->instance != call->instance || (other->outcome == CALL_UNKNOWN && judge_reopens(other, i)))
+            other->instance != call->instance || (other->outcome == CALL_UNKNOWN && judge_is_held(other, i)))
             continue;
         if (other->outcome != CALL_UNKNOWN || other->asked_at + (uint64_t)SELLS_MS * MS < world_now())
             break;

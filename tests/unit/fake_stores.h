@@ -283,6 +283,14 @@ static inline void redis_answers(const struct sk_reply *reply)
     asked->on_reply(asked->arg, reply);
 }
 
+// Redis answers the oldest call with a list.
+#define REDIS_LISTS(...)                                \
+    do {                                                \
+        const struct sk_reply items_[] = {__VA_ARGS__}; \
+        const struct sk_reply reply_ = LIST_OF(items_); \
+        redis_answers(&reply_);                         \
+    } while (0)
+
 // ---- PostgreSQL ----
 
 enum { ROW_COLUMNS = 36 };

@@ -123,14 +123,6 @@ static inline const char *words_from(const struct asked *asked, int at)
     return text.data;
 }
 
-// Redis answers the oldest call with a list.
-#define REDIS_LISTS(...)                                \
-    do {                                                \
-        const struct sk_reply items_[] = {__VA_ARGS__}; \
-        const struct sk_reply reply_ = LIST_OF(items_); \
-        redis_answers(&reply_);                         \
-    } while (0)
-
 static inline uint64_t counted(enum sk_metric metric)
 {
     return sk_metrics_read(&metrics, metric);

@@ -228,11 +228,6 @@ static void check_all_twice(void)
     (void)check_all();
 }
 
-static uint64_t gauge(enum sk_metric metric)
-{
-    return sk_metrics_read(&metrics, metric);
-}
-
 // ---- which vouchers ----
 
 TEST(at_rest_a_voucher_is_checked_every_five_seconds)
@@ -306,7 +301,7 @@ TEST(a_shard_whose_statements_fail_is_left_out_of_the_round)
         ck_assert_uint_eq(asked_about(), 1);
         answer_round();
         ck_assert_uint_eq(checked, OF_THE_OTHER);
-        ck_assert_uint_eq(gauge(SK_METRIC_ROUND_AT), 0); // the round was not complete
+        ck_assert_uint_eq(counted(SK_METRIC_ROUND_AT), 0); // the round was not complete
         ck_assert_uint_eq(rebuilt_count, round + 1);
         ck_assert_int_eq(rebuilt[round].voucher_id, OF_THE_OTHER);
         sk_audit_hurry(audit);
@@ -323,12 +318,12 @@ TEST(sessions_share_the_vouchers)
     journal = 1;
     (void)on_sale(MANY);
     check_all_twice();
-    ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), MANY);
+    ck_assert_uint_eq(counted(SK_METRIC_JOURNAL_ENTRIES), MANY);
     another_session_comes();
     size_t mine = check_all();
     ck_assert_uint_gt(mine, MANY / 4);
     ck_assert_uint_lt(mine, MANY * 3 / 4);
-    ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), mine);
+    ck_assert_uint_eq(counted(SK_METRIC_JOURNAL_ENTRIES), mine);
     memcpy(first, checked_ids, sizeof first);
     fake_living.reads = 0;
     ck_assert_uint_eq(check_all(), mine);
@@ -391,12 +386,12 @@ TEST(what_it_saw_is_told)
     struct sk_remaining_rows left = {.count = 0};
     on_sale(3)->state = SK_VOUCHER_PAUSED;
     check_all_twice();
-    ck_assert_uint_eq(gauge(SK_METRIC_VOUCHERS_ON_SALE), 2);
-    ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), 0);
-    ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_OLDEST), 0);
-    ck_assert_uint_eq(gauge(SK_METRIC_LETTERS_WAITING), 0);
-    ck_assert_uint_eq(gauge(SK_METRIC_FINDING_AGREE), 6);
-    ck_assert_uint_ne(gauge(SK_METRIC_ROUND_AT), 0);
+    ck_assert_uint_eq(counted(SK_METRIC_VOUCHERS_ON_SALE), 2);
+    ck_assert_uint_eq(counted(SK_METRIC_JOURNAL_ENTRIES), 0);
+    ck_assert_uint_eq(counted(SK_METRIC_JOURNAL_OLDEST), 0);
+    ck_assert_uint_eq(counted(SK_METRIC_LETTERS_WAITING), 0);
+    ck_assert_uint_eq(counted(SK_METRIC_FINDING_AGREE), 6);
+    ck_assert_uint_ne(counted(SK_METRIC_ROUND_AT), 0);
     sk_remaining_read(&metrics.remaining, &left);
     ck_assert_uint_eq(left.count, 2);
     ck_assert_int_eq(left.rows[0].voucher_id, 2);
@@ -405,13 +400,13 @@ TEST(what_it_saw_is_told)
     age_ms = 700;
     letters = "2";
     check_all_twice();
-    ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), 12);
-    ck_assert_uint_le(gauge(SK_METRIC_JOURNAL_OLDEST), now_ms - 700);
-    ck_assert_uint_ge(gauge(SK_METRIC_JOURNAL_OLDEST), now_ms - 700 - ENOUGH_MS);
-    ck_assert_uint_eq(gauge(SK_METRIC_LETTERS_WAITING), 6);
+    ck_assert_uint_eq(counted(SK_METRIC_JOURNAL_ENTRIES), 12);
+    ck_assert_uint_le(counted(SK_METRIC_JOURNAL_OLDEST), now_ms - 700);
+    ck_assert_uint_ge(counted(SK_METRIC_JOURNAL_OLDEST), now_ms - 700 - ENOUGH_MS);
+    ck_assert_uint_eq(counted(SK_METRIC_LETTERS_WAITING), 6);
     age_ms = INT64_C(1) << 40; // longer than the machine has run
     check_all_twice();
-    ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_OLDEST), 1);
+    ck_assert_uint_eq(counted(SK_METRIC_JOURNAL_OLDEST), 1);
 }
 
 // Every fifth round, by one of the sessions: their gauges are added up.
@@ -423,11 +418,11 @@ TEST(payments_to_refund_are_counted_by_one_session)
     for (int i = 0; i < 3; i++) {
         to_refund = counts[i];
         (void)go_rounds(ROUNDS);
-        ck_assert_uint_eq(gauge(SK_METRIC_TO_REFUND), (uint64_t)atoi(counts[i]));
+        ck_assert_uint_eq(counted(SK_METRIC_TO_REFUND), (uint64_t)atoi(counts[i]));
     }
     another_session_comes();
     (void)go_rounds(ROUNDS);
-    ck_assert_uint_eq(gauge(SK_METRIC_TO_REFUND), sk_assignment_has(sale.session, 0, "payments") ? 4 : 0);
+    ck_assert_uint_eq(counted(SK_METRIC_TO_REFUND), sk_assignment_has(sale.session, 0, "payments") ? 4 : 0);
 }
 
 // The time of the query to PostgreSQL counts, not of the replies: expiry depends on it.
@@ -480,12 +475,12 @@ TEST(journals_are_read_without_postgresql)
         ck_assert_uint_eq(checked, 1);
         ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "HSET"); // it is busy
     }
-    ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), 7);
-    ck_assert_uint_le(gauge(SK_METRIC_JOURNAL_OLDEST), now_ms - 90000);
-    ck_assert_uint_eq(gauge(SK_METRIC_VOUCHERS_ON_SALE), 1);
-    ck_assert_uint_eq(gauge(SK_METRIC_LETTERS_WAITING), 2);
-    ck_assert_uint_eq(gauge(SK_METRIC_ROUND_AT), 1);
-    ck_assert_uint_eq(gauge(SK_METRIC_FINDING_MISSING), 0);
+    ck_assert_uint_eq(counted(SK_METRIC_JOURNAL_ENTRIES), 7);
+    ck_assert_uint_le(counted(SK_METRIC_JOURNAL_OLDEST), now_ms - 90000);
+    ck_assert_uint_eq(counted(SK_METRIC_VOUCHERS_ON_SALE), 1);
+    ck_assert_uint_eq(counted(SK_METRIC_LETTERS_WAITING), 2);
+    ck_assert_uint_eq(counted(SK_METRIC_ROUND_AT), 1);
+    ck_assert_uint_eq(counted(SK_METRIC_FINDING_MISSING), 0);
     ck_assert_uint_eq(rebuilt_count + swept_count, 0);
     state = "open";
     go_round_without_postgresql(false);
@@ -494,7 +489,7 @@ TEST(journals_are_read_without_postgresql)
     ck_assert_int_eq(left.rows[0].units, 3);
     stock = pg_stock;
     check_all_twice();
-    ck_assert_uint_ne(gauge(SK_METRIC_ROUND_AT), 1);
+    ck_assert_uint_ne(counted(SK_METRIC_ROUND_AT), 1);
     ck_assert_uint_eq(swept_count, 2);
     ck_assert_uint_eq(rebuilt_count, 0);
 }
@@ -517,12 +512,12 @@ TEST(what_it_could_not_see_is_not_told)
         while (fake_redis.answered < fake_redis.count)
             redis_answers(NULL);
         fake_redis.down = false;
-        ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), 4);
-        ck_assert_uint_eq(gauge(SK_METRIC_ROUND_AT), 1);
+        ck_assert_uint_eq(counted(SK_METRIC_JOURNAL_ENTRIES), 4);
+        ck_assert_uint_eq(counted(SK_METRIC_ROUND_AT), 1);
     }
     check_all_twice();
-    ck_assert_uint_eq(gauge(SK_METRIC_JOURNAL_ENTRIES), 0);
-    ck_assert_uint_ne(gauge(SK_METRIC_ROUND_AT), 1);
+    ck_assert_uint_eq(counted(SK_METRIC_JOURNAL_ENTRIES), 0);
+    ck_assert_uint_ne(counted(SK_METRIC_ROUND_AT), 1);
 }
 
 // ---- findings ----
@@ -537,7 +532,7 @@ TEST(without_an_account_nothing_is_judged_and_the_round_is_incomplete)
     answer_round();
     ck_assert_uint_eq(checked, 1);
     ck_assert_uint_eq(rebuilt_count, 0);
-    ck_assert_uint_eq(gauge(SK_METRIC_ROUND_AT), 1);
+    ck_assert_uint_eq(counted(SK_METRIC_ROUND_AT), 1);
 }
 
 // What has lost one voucher may have lost others, so all are checked at once. What is being rebuilt has lost none.
@@ -588,14 +583,14 @@ TEST(books_that_differ_are_believed_the_second_time_and_told)
     (void)go_round();
     ck_assert_uint_eq(rebuilt_count, 1);
     ck_assert_int_eq(rebuilt[0].why, SK_REBUILD_ORDERED);
-    ck_assert_uint_eq(gauge(SK_METRIC_BOOKS_DIFFER), 0);
+    ck_assert_uint_eq(counted(SK_METRIC_BOOKS_DIFFER), 0);
     (void)go_round();
     ck_assert_uint_eq(rebuilt_count, 2); // one that failed is repeated
-    ck_assert_uint_eq(gauge(SK_METRIC_BOOKS_DIFFER), 1);
-    ck_assert_uint_eq(gauge(SK_METRIC_FINDING_DIFFER), 3);
+    ck_assert_uint_eq(counted(SK_METRIC_BOOKS_DIFFER), 1);
+    ck_assert_uint_eq(counted(SK_METRIC_FINDING_DIFFER), 3);
     stock = "5";
     check_all_twice();
-    ck_assert_uint_eq(gauge(SK_METRIC_BOOKS_DIFFER), 0);
+    ck_assert_uint_eq(counted(SK_METRIC_BOOKS_DIFFER), 0);
 }
 
 TEST(a_difference_that_a_rebuild_left_waits_a_minute)

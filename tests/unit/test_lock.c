@@ -65,13 +65,6 @@ static void must_ask_to(const char *how)
     ck_assert_str_eq(asked->argv[asked->keys + 4], SK_PROTOCOL);
 }
 
-#define REDIS_LISTS(...)                                \
-    do {                                                \
-        const struct sk_reply items_[] = {__VA_ARGS__}; \
-        const struct sk_reply reply_ = LIST_OF(items_); \
-        redis_answers(&reply_);                         \
-    } while (0)
-
 // Redis has renewed or granted it, and lists these living sessions. None is able.
 #define KEPT(...)                                        \
     do {                                                 \
