@@ -1,4 +1,4 @@
-// While only its request or Redis knows it. PostgreSQL writes its own orders in the same form
+// An order's JSON while only its request or Redis knows it. PostgreSQL writes its own orders in the same form
 // (order_json() in sql/).
 #ifndef SK_API_ORDER_JSON_H
 #define SK_API_ORDER_JSON_H

@@ -14,9 +14,7 @@
 #include <string.h>
 
 #include "answer.h"
-#include "audit.h"
 #include "catalogue.h"
-#include "cursor.h"
 #include "order_id.h"
 #include "order_json.h"
 #include "params.h"

@@ -71,7 +71,7 @@ struct sk_audited {
     int64_t journal_age_ms; // of its oldest entry
     int64_t change;         // the newest change number seen in Redis; 0: it was not checked yet
     unsigned differing;     // checks in a row in which the stores differ though nothing moves
-    uint64_t rebuilt_at_ms; // when the audit's rebuild of a difference ended well; 0: the stores agreed since then
+    uint64_t rebuilt_at_ms; // when an ordered rebuild ended well; 0: the stores agreed since then
 };
 
 // When to scan for due orders. Touched by expiry.c alone.

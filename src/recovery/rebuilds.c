@@ -122,7 +122,8 @@ static void rebuilds_end(struct sk_voucher *voucher, enum sk_rebuild_end end)
         .pause_ms = end == SK_REBUILD_MISSED ? ended.pause_ms : pause_ms,
         .not_before_ms = ok ? 0 : now + pause_ms,
     };
-    if (ok && ended.why == SK_REBUILD_ORDERED && ended.done == NULL) // the audit ordered it
+    // Whoever ordered it: a difference that it has left, the next one would leave, too.
+    if (ok && ended.why == SK_REBUILD_ORDERED && ended.done == NULL)
         voucher->maintenance->audited.rebuilt_at_ms = now;
     if (ended.why == SK_REBUILD_RETIRE)
         voucher->maintenance->retire_at_ms = now + RETIRE_PAUSE_MS;

@@ -7,7 +7,7 @@
 
 struct sk_price;
 
-// Each has the name of the stable code under which clients see it (api/answer.h).
+// Each has the name of the stable code under which clients see it (api/verdict.h).
 #define SK_PURCHASE_CODES(X)  \
     X(PLACED)                 \
     X(ACCEPTED)               \

@@ -1,5 +1,5 @@
 // A voucher in a reactor: its terms, where its stock is (all its keys in one slot), and the state that each step of the
-// order path keeps of it. And the catalogue of all vouchers.
+// order path keeps of it. The catalogue (catalogue.h) has all vouchers.
 #ifndef SK_SALE_VOUCHER_H
 #define SK_SALE_VOUCHER_H
 
@@ -62,7 +62,7 @@ struct sk_refusal_cache {
     uint64_t read_after_ms; // the next reading begins no sooner
 };
 
-// Orders that wait for a batch of PostgreSQL. Touched by writer.c and batch.c.
+// Orders that wait for a batch of PostgreSQL. Touched by writer.c, write_queue.c and batch.c.
 struct sk_granted {
     struct sk_order_list orders;
     struct sk_voucher *next;

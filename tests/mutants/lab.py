@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from stores import ROOT  # noqa: E402
 from worker import Worker, scratch  # noqa: E402
 
 REACH_BYTES = 65536  # SK_MUTANTS_MAX
-WORLDS, WORKERS = 60, 2
+WORLDS, WORKERS, SIDE_BY_SIDE = 60, 2, 6
 WORLDS_S = 60.0  # for twenty
 LEAST_S, SLOWER = 10.0, 10.0  # a test that takes so many times as long as without a mutant hangs
 TRANSCRIPTS_S = 600
@@ -222,9 +223,17 @@ class Lab:
                 return CLUSTER
             if why := self.try_text_in_worlds():
                 return why
-            return next((test.name for test in later if not test.passes({}, test.limit_s())), "alive")
+            return self.try_side_by_side(later) or "alive"
         finally:
             self.write(site.path, [])
+
+    def try_side_by_side(self, tests: list[Test]) -> str:
+        """They wait most of the time."""
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            done = {pool.submit(test.passes, {}, test.limit_s()): test for test in tests}
+            failed = next((done[one] for one in as_completed(done) if not one.result()), None)
+            pool.shutdown(cancel_futures=True)
+        return failed.name if failed else ""
 
     def try_transcripts(self, kind: str) -> str:
         """Which case of lua or sql fails. The migrations are in the program."""

@@ -52,7 +52,7 @@ export const WORDS = {
         'state.wrong': '付款失败：金额与订单不符。',
         'status.cancelled': '订单已取消',
         'status.expired': '付款时间已过',
-        'status.refused': '订单未能确认',
+        'status.refused': '抢购失败',
         'status.refunded': '订单已退款',
     },
 };

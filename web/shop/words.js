@@ -190,8 +190,8 @@ export const WORDS = {
         'vouchers.partial': '部分商品暂时无法读取，可能没有显示在这里。我们会继续尝试。',
         'vouchers.more': '显示更多商品',
         'vouchers.none': '没有找到“{search}”。',
-        'vouchers.stale': '暂时连不上服务，您看到的是 {at} 的情况。我们会继续尝试。',
-        'vouchers.offline': '网络已断开，您看到的是 {at} 的情况。',
+        'vouchers.stale': '暂时连不上服务，当前显示的是 {at} 的数据。我们会继续尝试。',
+        'vouchers.offline': '网络已断开，当前显示的是 {at} 的数据。',
 
         'tools.search': '搜索商品',
         'tools.sort': '排序',
@@ -257,8 +257,8 @@ export const WORDS = {
         'outcome.error': '抢购失败，没有生成订单。',
         'outcome.error.login': '登录已失效，请重新登录后再试。',
         'outcome.error.quantity': '超过了每人限购的数量。页面已更新为最新限购数量。',
-        'outcome.error.tickets': '活动配置有误，暂时无法购买，暂时无法购买。您没有买到任何东西。',
-        'outcome.error.refused': '订单未能确认。您没有买到任何东西，也不需要付款。',
+        'outcome.error.tickets': '活动配置有误，暂时无法购买。没有生成订单。',
+        'outcome.error.refused': '抢购失败，没有生成订单，无需付款。',
         'outcome.order': '查看订单',
 
         'orders.title': '我的订单',
