@@ -78,7 +78,7 @@ class Redis:
         words = shlex.split(text)
         try:
             if words[0] in self.scripts:
-                return [self.reply(self.service.call("EVALSHA", self.scripts[words[0]], *self.spread(words[1:])))]
+                return [self.reply(self.service.call("EVALSHA", self.scripts[words[0]], *self.spread(words[1:]))) or "[]"]
             return [self.reply(self.all.call(*self.spread(words)))]
         except RuntimeError as error:
             return [f"error: {re.sub(r' script: .*', '', str(error))}"]

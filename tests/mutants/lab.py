@@ -239,7 +239,7 @@ class Lab:
         """Which case of lua or sql fails. The migrations are in the program."""
         if kind == "sql" and self.make("build", "seckill").returncode:
             return "is not built"
-        process = subprocess.Popen([self.tree / "tests/golden/run", kind], cwd=self.tree, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([self.tree / "tests/golden/run", "--first", kind], cwd=self.tree, stdout=subprocess.PIPE, text=True)
         try:
             said, _ = process.communicate(timeout=TRANSCRIPTS_S)
         except subprocess.TimeoutExpired:
