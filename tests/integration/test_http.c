@@ -440,6 +440,7 @@ TEST(wrong_methods)
         {"OPTIONS", "/seckill/%s", 405, "METHOD_NOT_ALLOWED", "POST"},
         {"BREW", "/seckill/%s", 501, "NOT_IMPLEMENTED", NULL},
         {"post", "/seckill/%s", 501, "NOT_IMPLEMENTED", NULL},
+        {"B(W", "/seckill/%s", 400, "BAD_REQUEST", NULL},
         {"POST", "/orders", 405, "METHOD_NOT_ALLOWED", "GET, HEAD"},
         {"DELETE", "/orders/x", 405, "METHOD_NOT_ALLOWED", "GET, HEAD"},
         {"POST", "/vouchers", 405, "METHOD_NOT_ALLOWED", "GET, HEAD"},
