@@ -8,6 +8,7 @@
 
 #include "cursor.h"
 #include "entry.h"
+#include "feed.h"
 #include "moves.h"
 #include "params.h"
 #include "regrant.h"
@@ -302,7 +303,8 @@ static void order_events_on_latest(struct sk_query *query, struct sk_gathered *g
     admin_list_show(query, gathered);
 }
 
-void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, unsigned last, uint64_t handle)
+void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, unsigned last, const char *only,
+                          uint64_t handle)
 {
     static const struct admin_form form = {
         SK_CURSOR_ORDER_EVENTS, "events", {.first = 0, .second = 1, .document = 2, .ids = true}};
@@ -312,32 +314,117 @@ void sk_list_order_events(struct sk_control *control, const struct sk_page_asked
     struct admin_list *list = admin_list_new(control, &form, "", 0, ask, handle);
     if (list == NULL)
         return;
-    const char *latest[] = {sk_params_number(before_end, last), sk_params_number(limit, list->page.limit)};
+    const char *latest[] = {sk_params_number(before_end, last), sk_params_number(limit, list->page.limit), only};
     sk_gather_begin(&list->gather, &list->query, last > 0 ? order_events_on_latest : admin_list_show);
     for (size_t i = 0; i < list->page.places; i++) {
-        const char *after[] = {sk_page_first(&list->page, i, tx), sk_page_second(&list->page, i, seq), limit};
+        const char *after[] = {sk_page_first(&list->page, i, tx), sk_page_second(&list->page, i, seq), limit, only};
         if (last > 0)
-            sk_gather_ask(&list->gather, i, SK_STATEMENT_LATEST_EVENTS, 2, latest);
+            sk_gather_ask(&list->gather, i, SK_STATEMENT_LATEST_EVENTS, 3, latest);
         else
-            sk_gather_ask(&list->gather, i, SK_STATEMENT_ORDER_EVENTS, 3, after);
+            sk_gather_ask(&list->gather, i, SK_STATEMENT_ORDER_EVENTS, 4, after);
     }
     sk_gather_end(&list->gather);
 }
 
-// `last`: how many events before its end the feed begins. It excludes a cursor.
-void sk_handle_order_events(const struct sk_context *context, struct sk_request *request)
+// Reads the parameters of the feed. `last`: how many events before its end it begins; it excludes a cursor. False: the
+// request was refused.
+static bool order_events_read(const struct sk_context *context, struct sk_request *request, struct sk_page_asked *asked,
+                              unsigned *last, const char **only)
+{
+    const char *from_end = sk_request_query(request, "last", NULL);
+    uint64_t number = 0;
+    const char *kind = sk_request_query(request, "only", NULL);
+    *only = kind == NULL ? NULL : sk_feed_kind(kind);
+    if (!sk_page_read_query(context, request, "after", asked) || !sk_call_read_wait(context, request))
+        return false;
+    if (from_end != NULL && asked->cursor != NULL)
+        return sk_answer_parameter(context->answers, request, "last", "excludes after");
+    if (from_end != NULL && (!sk_text_number(from_end, SK_PAGE_MOST, &number) || number == 0))
+        return sk_answer_parameter(context->answers, request, "last", SK_PAGE_LIMIT_DETAIL);
+    if (kind != NULL && *only == NULL)
+        return sk_answer_parameter(context->answers, request, "only", "must be placed, moves or sales");
+    *last = (unsigned)number;
+    return true;
+}
+
+static void order_events_ask(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_page_asked asked;
-    const char *last = sk_request_query(request, "last", NULL);
-    uint64_t number = 0;
-    if (!sk_page_read_query(context, request, "after", &asked))
-        return;
-    if (last != NULL && asked.cursor != NULL)
-        (void)sk_answer_parameter(context->answers, request, "last", "excludes after");
-    else if (last != NULL && (!sk_text_number(last, SK_PAGE_MOST, &number) || number == 0))
-        (void)sk_answer_parameter(context->answers, request, "last", SK_PAGE_LIMIT_DETAIL);
+    unsigned last;
+    const char *only;
+    if (order_events_read(context, request, &asked, &last, &only))
+        sk_list_order_events(context->control, &asked, last, only, request->handle);
+}
+
+static void order_events_on_page(const struct sk_context *context, struct sk_request *request,
+                                 const struct sk_answer *answer);
+
+// The page is read again. Should it be empty, the reader waits on.
+static void order_events_on_news(const struct sk_context *context, struct sk_request *request,
+                                 const struct sk_answer *answer)
+{
+    sk_call_of(request)->on_answer = order_events_on_page;
+    if (answer->verdict == SK_VERDICT_FOUND)
+        order_events_ask(context, request);
     else
-        sk_list_order_events(context->control, &asked, (unsigned)number, request->handle);
+        sk_answer_send(context->answers, request, answer);
+}
+
+// No event came in time: the page is read once more, and sent as it is.
+static void order_events_on_overtime(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_call *call = sk_call_of(request);
+    if (context->control == NULL) {
+        sk_answer_refusal(context->answers, request, SK_VERDICT_UNAVAILABLE);
+        return;
+    }
+    call->on_answer = NULL;
+    call->on_expired = NULL;
+    sk_request_extend(request, context->stores_ms);
+    if (sk_feed_leave(context->control->feed, request->handle))
+        order_events_ask(context, request);
+}
+
+static void order_events_on_gone(const struct sk_context *context, struct sk_request *request)
+{
+    (void)sk_feed_leave(context->control->feed, request->handle);
+}
+
+static void order_events_on_page(const struct sk_context *context, struct sk_request *request,
+                                 const struct sk_answer *answer)
+{
+    struct sk_call *call = sk_call_of(request);
+    struct sk_position after[SK_SHARDS_MAX] = {{0}};
+    const char *cursor = sk_request_query(request, "after", NULL), *kind = sk_request_query(request, "only", NULL);
+    size_t shards = context->control->sale->shard_count;
+    bool waits = answer->verdict == SK_VERDICT_FOUND && answer->no_rows && !context->draining &&
+                 (cursor == NULL || sk_cursor_read(cursor, SK_CURSOR_ORDER_EVENTS, "", after, shards));
+    if (!waits ||
+        !sk_feed_add(context->control->feed, after, kind == NULL ? NULL : sk_feed_kind(kind), request->handle)) {
+        sk_answer_send(context->answers, request, answer);
+        return;
+    }
+    call->on_answer = order_events_on_news;
+    if (call->on_expired == NULL)
+        sk_request_park(request, call->wait_s * UINT64_C(1000));
+    call->on_expired = order_events_on_overtime;
+    call->on_gone = order_events_on_gone;
+}
+
+void sk_handle_order_events(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_call *call = sk_call_of(request);
+    struct sk_page_asked asked;
+    unsigned last;
+    const char *only;
+    if (!order_events_read(context, request, &asked, &last, &only))
+        return;
+    if (call->wait_s > 0) {
+        if (!sk_call_hold(context, request))
+            return;
+        call->on_answer = order_events_on_page;
+    }
+    sk_list_order_events(context->control, &asked, last, only, request->handle);
 }
 
 // ---- dead letters ----

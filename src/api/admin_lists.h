@@ -41,8 +41,10 @@ void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const 
                           uint64_t handle);
 
 // The cursor is the position of the last event that the reader has. `last`: without a cursor, the feed begins this many
-// events before its end; 0: at its beginning. `next` is always present: it is where the reader continues.
-void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, unsigned last, uint64_t handle);
+// events before its end; 0: at its beginning. `only`: "placed", "moves" or "sales"; NULL: all events. `next` is always
+// present: it is where the reader continues.
+void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, unsigned last, const char *only,
+                          uint64_t handle);
 
 // The dead letters of a voucher that wait for a decision, oldest first. A page may be shorter than asked for if they
 // are large.

@@ -29,6 +29,7 @@ struct sk_answer {
     int64_t version;         // for ETag; 0: none
     const char *order_id;    // a problem's member; NULL: none
     const char *status;      // of an order or a voucher, if known; a problem's member `state`
+    bool no_rows;            // of a list: its page is empty
     int64_t left;            // units, a problem's member; only NOT_ENOUGH and BELOW_SOLD
     const char *limit;       // the setting whose limit was reached, a constant; a problem's member; NULL: none
     const char *parameter;   // of the query, which is wrong: a problem's member `errors`; needs no escaping; NULL: none

@@ -9,7 +9,7 @@
 #include "text.h"
 #include "verdict.h"
 
-enum { KEY_MAX = 255 };
+enum { WAIT_MAX_S = 60, KEY_MAX = 255 };
 
 bool sk_call_read_key(const struct sk_context *context, struct sk_request *request, const char **key)
 {
@@ -24,6 +24,16 @@ bool sk_call_read_key(const struct sk_context *context, struct sk_request *reque
     if (!good)
         sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_IDEMPOTENCY_KEY);
     return good;
+}
+
+bool sk_call_read_wait(const struct sk_context *context, struct sk_request *request)
+{
+    const char *text = sk_request_query(request, "wait", NULL);
+    uint64_t seconds = 0;
+    if (text != NULL && !sk_text_number(text, WAIT_MAX_S, &seconds))
+        return sk_answer_parameter(context->answers, request, "wait", "must be an integer from 0 to 60");
+    sk_call_of(request)->wait_s = (unsigned)seconds;
+    return true;
 }
 
 static bool call_is_encoded(const char *coding)

@@ -23,7 +23,7 @@
 #include "voucher_books.h"
 #include "waiting.h"
 
-enum { WAIT_MAX_S = 60, SEARCHES_MAX = 16, OF_USER_MAX = 4 };
+enum { SEARCHES_MAX = 16, OF_USER_MAX = 4 };
 enum { IN_SLOT_MAX = 16, COLUMN_DOCUMENT = 0, COLUMN_STATUS = 1, COLUMN_EPOCH = 0, COLUMN_ARCHIVED = 1 };
 
 struct sk_searches {
@@ -424,16 +424,13 @@ void sk_order_lookup(struct sk_control *control, enum sk_lookup_for what, const 
 static bool order_read_wait(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_call *call = sk_call_of(request);
-    const char *text = sk_request_query(request, "wait", NULL);
-    uint64_t seconds = 0;
     call->only_while = sk_request_query(request, "while", NULL);
-    if (text != NULL && !sk_text_number(text, WAIT_MAX_S, &seconds))
-        return sk_answer_parameter(context->answers, request, "wait", "must be an integer from 0 to 60");
+    if (!sk_call_read_wait(context, request))
+        return false;
     if (call->only_while != NULL && !sk_waiting_may_change(call->only_while))
         return sk_answer_parameter(context->answers, request, "while", "must be pending or unpaid");
-    if (call->only_while != NULL && text == NULL)
+    if (call->only_while != NULL && sk_request_query(request, "wait", NULL) == NULL)
         return sk_answer_parameter(context->answers, request, "while", "needs wait");
-    call->wait_s = (unsigned)seconds;
     return true;
 }
 

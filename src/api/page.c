@@ -135,7 +135,7 @@ void sk_page_add(struct sk_page *page, struct sk_buf *body, const struct sk_gath
     // With a small limit the same place must not go first in each page of the feed.
     struct page_merge merge = {.page = page, .gathered = gathered, .columns = columns};
     merge.turn = sk_hash((const char *)page->after, page->places * sizeof page->after[0]) % page->places;
-    size_t shown = 0, place = 0;
+    size_t place = 0;
     bool more = false, behind = false;
     char id[SK_CURSOR_SIZE];
     memcpy(page->last, page->after, sizeof page->last);
@@ -145,12 +145,12 @@ void sk_page_add(struct sk_page *page, struct sk_buf *body, const struct sk_gath
         const char *document = sk_rows_text(rows, row, columns->document);
         struct sk_position position = page_position(page, rows, row, columns);
         behind = document == NULL && columns->behind;
-        more = document == NULL || shown == page->limit;
+        more = document == NULL || page->shown == page->limit;
         if (behind || !more)
             page->last[place] = position;
         if (more)
             break;
-        if (shown++ > 0)
+        if (page->shown++ > 0)
             sk_buf_puts(body, ",");
         if (columns->ids) {
             page_put_id(page, place, &position, id);
@@ -161,7 +161,7 @@ void sk_page_add(struct sk_page *page, struct sk_buf *body, const struct sk_gath
             sk_buf_puts(body, document);
         }
     }
-    if (page->kind == SK_CURSOR_ORDER_EVENTS || (more && (shown > 0 || behind)))
+    if (page->kind == SK_CURSOR_ORDER_EVENTS || (more && (page->shown > 0 || behind)))
         sk_page_go_on(page);
 }
 
@@ -178,6 +178,7 @@ void sk_page_end(const struct sk_page *page, struct sk_query *query)
     sk_buf_puts(&query->body, "}");
     struct sk_answer answer = {.verdict = SK_VERDICT_FOUND,
                                .body = query->body.data,
-                               .next = page->kind == SK_CURSOR_ORDER_EVENTS ? NULL : next};
+                               .next = page->kind == SK_CURSOR_ORDER_EVENTS ? NULL : next,
+                               .no_rows = page->shown == 0};
     sk_query_end_with(query, &answer);
 }

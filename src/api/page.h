@@ -32,6 +32,7 @@ struct sk_page {
     struct sk_position after[SK_SHARDS_MAX]; // last rows of the page before; zeroed: none
     struct sk_position last[SK_SHARDS_MAX];  // last rows of this page
     char next[SK_CURSOR_SIZE];               // empty: this is the last page
+    size_t shown;                            // rows
 };
 
 // The columns of a row's position and its text. A row without a text ends the page.

@@ -32,6 +32,7 @@ struct sk_searches;
 struct sk_settlements;
 struct sk_waiting;
 struct sk_live;
+struct sk_feed;
 
 // Shared by the control plane.
 struct sk_control {
@@ -51,6 +52,7 @@ struct sk_control {
     struct sk_settlements *settlements; // settlement_report.h
     struct sk_waiting *waiting;         // requests that wait for an order's change
     struct sk_live *live;               // listeners of vouchers
+    struct sk_feed *feed;               // requests that wait for the next event
 };
 
 struct sk_asker;

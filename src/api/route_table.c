@@ -120,7 +120,7 @@ const struct sk_route sk_route_table[] = {
     {GET, READ, "/admin/orders/find", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_find_orders, "user limit cursor", V(FOUND)},
     {GET, READ, "/admin/payments/find", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_find_payment, "reference", V(FOUND)},
     {GET, READ, "/admin/payments", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_payments, "voucher state limit cursor", V(FOUND)},
-    {GET, READ, "/admin/events", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_order_events, "limit after last", V(FOUND)},
+    {GET, READ, "/admin/events", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_order_events, "limit after last wait only", V(FOUND)},
     {GET, READ, "/admin/troubles", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_troubles, "", V(FOUND)},
     {GET, READ, "/admin/me", NO_BODY, AT_ONCE, FAILURES, OPERATORS, VITAL, sk_handle_me, "", V(FOUND) | V(OVERLOADED)},
     {GET, READ, "/admin/instances", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_instances, "", V(FOUND)},

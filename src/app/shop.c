@@ -7,6 +7,7 @@
 #include "expiry.h"
 #include "failpoint.h"
 #include "journal_sweep.h"
+#include "feed.h"
 #include "live.h"
 #include "log.h"
 #include "order_lookup.h"
@@ -309,11 +310,12 @@ static enum sk_status shop_open_parts(struct sk_shop *shop)
                                         .searches = sk_searches_open(),
                                         .settlements = sk_settlements_open()};
     shop->control.waiting = sk_waiting_open(&shop->control);
+    shop->control.feed = sk_feed_open(&shop->control);
     const struct sk_live_wire wire = {options->send, options->end_stream, options->arg};
     shop->control.live = sk_live_open(&shop->control, &wire);
     return sale->batcher != NULL && shop->control.queries != NULL && shop->control.shown != NULL &&
                    shop->control.searches != NULL && shop->control.settlements != NULL &&
-                   shop->control.waiting != NULL && shop->control.live != NULL
+                   shop->control.waiting != NULL && shop->control.feed != NULL && shop->control.live != NULL
                ? SK_OK
                : SK_NO_MEM;
 }
@@ -367,6 +369,7 @@ void sk_shop_close(struct sk_shop *shop)
     sk_recovery_close(&shop->recovery);
     sk_live_close(shop->control.live);
     sk_waiting_close(shop->control.waiting);
+    sk_feed_close(shop->control.feed);
     sk_queries_close(shop->control.queries);
     sk_voucher_cache_close(shop->control.shown);
     sk_searches_close(shop->control.searches);

@@ -21,6 +21,7 @@
 #include "log.h"
 #include "maintenance.h"
 #include "params.h"
+#include "sale_phase.h"
 #include "timer.h"
 #include "voucher.h"
 #include "voucher_books.h"
@@ -205,6 +206,8 @@ static void audit_judge(struct audit_check *check, const struct sk_snapshot *bef
         sk_grant_expect(voucher, check->account.epoch, check->account.newest);
     if (finding == SK_BOOKS_AGREE && sk_snapshot_is_at_rest(before, seen))
         audited->rebuilt_at_ms = 0; // a difference from now on is another one
+    if (finding == SK_BOOKS_AGREE)
+        sk_sale_phase_note(audit->sale, voucher, &check->account, seen);
     if (finding == SK_BOOKS_DIFFER) {
         if (audit_believes(audited, uv_now(audit->sale->loop))) {
             audit_log_finding(check, seen, finding);

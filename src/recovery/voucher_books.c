@@ -23,7 +23,8 @@ enum {
     COLUMN_BEGIN_MS,
     COLUMN_END_MS,
     COLUMN_LETTERS,
-    COLUMN_OFFER
+    COLUMN_OFFER,
+    COLUMN_PHASE
 };
 
 void sk_account_query_begin(struct sk_account_query *query)
@@ -70,6 +71,8 @@ void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *
     };
     (void)snprintf(account->newest, sizeof account->newest, "%" PRId64 "-%" PRId64,
                    sk_rows_number(rows, row, COLUMN_JOURNAL_MS), sk_rows_number(rows, row, COLUMN_JOURNAL_SEQ));
+    const char *phase = sk_rows_text(rows, row, COLUMN_PHASE);
+    (void)snprintf(account->phase, sizeof account->phase, "%s", phase == NULL ? "" : phase);
 }
 
 enum sk_status sk_snapshot_ask(struct sk_redis *redis, const struct sk_voucher_keys *keys, const char *user,

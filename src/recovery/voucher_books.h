@@ -18,6 +18,8 @@ struct sk_terms_seen {
     enum sk_voucher_state state;
 };
 
+enum { SK_SALE_PHASE_SIZE = 16 };
+
 // PostgreSQL's side.
 struct sk_account {
     int64_t voucher_id;
@@ -26,7 +28,8 @@ struct sk_account {
     char newest[SK_JOURNAL_ID_SIZE]; // newest journal id of an order written under this epoch; "0-0": none
     int64_t stock;                   // units neither in live orders nor held by dead letters
     int64_t buyers;
-    int64_t letters; // dead letters that wait for a decision
+    int64_t letters;                // dead letters that wait for a decision
+    char phase[SK_SALE_PHASE_SIZE]; // of the sale, by its newest event; empty: it has none
     struct sk_terms_seen terms;
 };
 

@@ -49,7 +49,7 @@ ASSERTIONS = [
     lives.nothing_is_overdue,
     lives.expiry_is_in_time,
     lives.keys_made_one_order,
-    lives.feed_tells_each_move_once,
+    lives.feed_tells_each_event_once,
     lives.quantities_are_as_asked,
     lives.not_enough_is_true,
     lives.orders_are_bounded,

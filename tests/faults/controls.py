@@ -517,11 +517,11 @@ CONTROLS = [
     Control(
         "feed",
         "a feed that does not wait for transactions under way",
-        "sql/migrations/031_paid_twice.sql",
-        " AND w.tx < pg_snapshot_xmin(pg_current_snapshot())",
+        "sql/migrations/033_feed.sql",
+        "                    AND w.tx < pg_snapshot_xmin(pg_current_snapshot())\n",
         "",
         "34r",
-        "feed_tells_each_move_once",
+        "feed_tells_each_event_once",
     ),
     Control(
         "if-match",

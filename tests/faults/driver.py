@@ -75,7 +75,13 @@ select 'voucher', id, units, epoch - 1, user_limit, price_cents,
 select 'letters', count(*) from dead_letter
  where ended_at is null and (orders is null or exists (select from held_order h where h.letter = dead_letter.id));
 select 'move', order_id, status, by_whom, extract(epoch from at), coalesce(why, ''), coalesce(type, 'moved')
-  from order_event order by tx, seq;
+  from order_event where status <> 'refused' or type <> 'moved' order by tx, seq;
+select 'event', who, what from (
+    select tx, seq, order_id as who, case when coalesce(type, 'moved') = 'moved' then 'order.' || status
+                                          else replace(type, 'payment_', 'payment.') end as what from order_event
+    union all
+    select tx, seq + n, id, 'order.placed' from order_placed, unnest(ids) with ordinality as o (id, n)) as events
+ order by tx, seq;
 select 'payment', reference, order_id, state, amount_cents, extract(epoch from at) from payment;
 select 'change', voucher_id, change, sum(units) over (partition by voucher_id order by change desc) from stock_change
  order by change desc;
@@ -406,6 +412,7 @@ class Run:
                 Move(row[0], state, row[2], float(row[3]), row[4])
                 for row, state in zip(moves, states((row[0], row[1], row[5]) for row in moves))
             ],
+            events=[(row[0], row[1]) for row in rows.get("event", [])],
             migrated_at=self.migrated_at,
             payments=[Payment(row[0], row[1], row[2], int(row[3]), float(row[4])) for row in rows.get("payment", [])],
             overdue=[row[0] for row in rows.get("overdue", [])],

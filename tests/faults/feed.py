@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 
-from world import states
-
 PAUSE_S = 0.3
 PAGES = 1000  # in a row: more cannot be ours
 
@@ -15,7 +13,7 @@ class Feed:
 
     def __init__(self, run):
         self.run, self.over, self.lock = run, threading.Event(), threading.Lock()
-        self.told: list[tuple[str, str, str]] = []  # order, status and type
+        self.told: list[tuple[str, str]] = []  # order, and what happened
         self.cursor, self.turn = "", 0
         self.thread = threading.Thread(target=self._follow, daemon=True)
 
@@ -36,21 +34,22 @@ class Feed:
             for _ in range(PAGES):
                 if not self._read(instance):
                     break
-            return [(one[0], state) for one, state in zip(self.told, states(self.told))]
+            return list(self.told)
 
     def _follow(self) -> None:
         while not self.over.wait(PAUSE_S):
             with self.lock:
-                self._read()
+                self._read(wait_s=1)
 
-    def _read(self, number: int | None = None) -> bool:
-        """Reads one page. Returns whether it had any event."""
+    def _read(self, number: int | None = None, wait_s: int = 0) -> bool:
+        """Reads one page, and waits for its first event. Returns whether it had any."""
         self.turn += 1
         number = self.turn % len(self.run.stack.instances) if number is None else number
         instance = self.run.stack.instances[number]
         after = f"&after={self.cursor}" if self.cursor else ""
-        status, document = instance.ask("GET", f"/admin/events?limit=100{after}", timeout=1.0)
+        path = f"/admin/events?limit=100&wait={wait_s}{after}"
+        status, document = instance.ask("GET", path, timeout=1.0 + wait_s)
         events = document.get("events", []) if status == 200 else []
-        self.told += [(event["order_id"], event["status"], event["type"]) for event in events]
+        self.told += [(event["order_id"], event["event"]) for event in events if event["type"] != "sale"]
         self.cursor = document.get("next", self.cursor) if status == 200 else self.cursor
         return bool(events)

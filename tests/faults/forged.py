@@ -146,7 +146,8 @@ def good_world() -> World:
         moves=moves,
         payments=payments,
         late_s=1.0,
-        feed=[(move.order, move.status) for move in moves],
+        events=[("o1", "order.placed"), *((move.order, f"order.{move.status}") for move in moves)],
+        feed=[("o1", "order.placed"), *((move.order, f"order.{move.status}") for move in moves)],
     )
 
 
@@ -414,10 +415,12 @@ def corruptions() -> dict[str, list]:
             lambda world: setattr(world, "refused_most", 0),
             other(9, 10, "buy", "u21", 201, "", "c1", "unpaid", key="k", quantity=2),
         ],
-        "feed_tells_each_move_once": [
+        "feed_tells_each_event_once": [
             lambda world: world.feed.pop(),
-            lambda world: world.feed.append(("p1", "paid")),
-            lambda world: world.feed.append(("x1", "paid")),
+            lambda world: world.feed.pop(0),
+            lambda world: world.feed.append(("o1", "order.placed")),
+            lambda world: world.feed.append(("p1", "order.paid")),
+            lambda world: world.feed.append(("x1", "order.paid")),
             lambda world: world.feed.reverse(),
         ],
         "quantities_are_as_asked": [

@@ -247,15 +247,15 @@ def keys_made_one_order(world: World) -> list[str]:
     return complaints
 
 
-def feed_tells_each_move_once(world: World) -> list[str]:
+def feed_tells_each_event_once(world: World) -> list[str]:
     """In commit order for each order, without a gap, whichever instances are read."""
     if world.feed is None:
         return []
     due, told = defaultdict(list), defaultdict(list)
-    for move in world.moves:
-        due[move.order].append(move.status)
-    for order, status in world.feed:
-        told[order].append(status)
+    for order, what in world.events:
+        due[order].append(what)
+    for order, what in world.feed:
+        told[order].append(what)
     wrong = sorted(order for order in due.keys() | told.keys() if due[order] != told[order])
     if not wrong:
         return []

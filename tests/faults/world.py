@@ -174,14 +174,15 @@ class World:
     lost_202: int = 0  # accepted orders that may have no end
     given_up: int = 0  # accepted orders that an ending instance may have refused without asking Redis for their units
     orders_most: int = 20  # SECKILL_ORDERS_PER_USER
-    moves: list[Move] = field(default_factory=list)  # in the order of the feed
+    moves: list[Move] = field(default_factory=list)  # in the order of the feed, without orders that were refused
     payments: list[Payment] = field(default_factory=list)
     migrated_at: float = 0.0  # an earlier version recorded no second payments of a paid order
     rows_wrong: list[str] = field(default_factory=list)  # tests/judge.sql
     told_wrong: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # tests/answers.sql
     overdue: list[str] = field(default_factory=list)  # orders that should have expired by now
     late_s: float = 0.0  # how late an order may expire; 0: not judged
-    feed: list[tuple[str, str]] | None = None  # order and status from GET /admin/events; None: not followed
+    events: list[tuple[str, str]] = field(default_factory=list)  # order and what happened, in the order of the feed
+    feed: list[tuple[str, str]] | None = None  # the same from GET /admin/events; None: not followed
 
     def asked(self, *what: str):
         return (event for event in self.history if event.what in what and event.voucher in self.vouchers)

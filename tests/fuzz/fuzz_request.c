@@ -30,6 +30,7 @@
 #include "entry.h"
 #include "fuzz.h"
 #include "listener.h"
+#include "feed.h"
 #include "live.h"
 #include "log.h"
 #include "metrics_page.h"
@@ -49,7 +50,7 @@
 
 enum { PARKED_MAX = 64, CLIENTS = 2, ASKED_MAX = 1024, TURNS_MAX = 200, PATIENCE_TURNS = 8, BACKLOG = 16 };
 enum { READ_SIZE = 65536, MOMENT_MS = 250, MINUTE_MS = 60000, PER_HEADER = 64 };
-enum { NEWEST = 40, CATALOGUE_END = 32, ORDERS_MAX = 8, TIMERS = 4 }; // two of the server, and two that rest
+enum { NEWEST = 40, CATALOGUE_END = 32, ORDERS_MAX = 8, TIMERS = 5 }; // two of the server, and three that rest
 
 #define ADMIN_TOKEN  "t0ken-of-16-char"
 #define READER_TOKEN "t0ken-that-reads"
@@ -359,15 +360,16 @@ static const struct question {
     [SK_STATEMENT_FIND_PAYMENT] = {"r", ANYONE, {ORDER_ID "|" SHOWN, NONE}},
     [SK_STATEMENT_TROUBLES] = {"m", ANYONE, {"7|" SHOWN, NONE, "*7|" SHOWN}},
     [SK_STATEMENT_LIST_ADMIN_EVENTS] = {"vccm", ANYONE, {"5|6|" SHOWN, NONE, "*5|6|" SHOWN}},
-    [SK_STATEMENT_ORDER_EVENTS] = {"ccp", ANYONE, {"*5|6|" SHOWN, NONE}},
-    [SK_STATEMENT_LATEST_EVENTS] = {"pp", ANYONE, {"5|6|" SHOWN, NONE}},
+    [SK_STATEMENT_ORDER_EVENTS] = {"ccp.", ANYONE, {"*5|6|" SHOWN, NONE}},
+    [SK_STATEMENT_LATEST_EVENTS] = {"pp.", ANYONE, {"5|6|" SHOWN, NONE}},
+    [SK_STATEMENT_FEED_END] = {"", SERVICE, {NONE, "moves|5|6", "placed|4|9\nsales|9|9"}},
     [SK_STATEMENT_LIST_DEAD_LETTERS] = {"svcm", ANYONE, {"5|" SHOWN, NONE, "*5|" SHOWN}},
     [SK_STATEMENT_SETTLEMENT] = {"v", ANYONE,
         {"open|SOLD_OUT 1 2|CNY 990 1 1 0 0|1|2", "open|~|~", NONE, "retired|~|~", "~", "open|odd"}},
     [SK_STATEMENT_FIND_ORDER] = {"sou", ANYONE, {SHOWN "|unpaid", NONE, SHOWN "|paid", NONE, "~|unpaid"}},
     [SK_STATEMENT_FIND_REPLICATED_ORDER] = {"sou", ANYONE, {SHOWN "|unpaid", NONE, SHOWN "|cancelled", "~|unpaid"}},
     [SK_STATEMENT_FIND_ANY_ORDER] = {"so", ANYONE, {SHOWN "|unpaid", NONE}},
-    [SK_STATEMENT_VOUCHER_ACCOUNTS] = {"..", ANYONE, {"0|1|7|7|0|5|1|1|open|0|99|0|1"}},
+    [SK_STATEMENT_VOUCHER_ACCOUNTS] = {"..", ANYONE, {"0|1|7|7|0|5|1|1|open|0|99|0|1|open"}},
     [SK_STATEMENT_RETIRED_EPOCH] = {"so", ANYONE, {"0|f", "7|f", "7|t"}},
     [SK_STATEMENT_ORDERS_MOVED] = {".", SERVICE, {"10:20:|~", "10:20:|~\n~|" ORDER "0\n~|" ORDER "1"}},
     [SK_STATEMENT_ORDERS_CHANGED] = {".f.g", SERVICE, {NONE, "1|" SHOWN, "1|~"}},
@@ -1005,7 +1007,8 @@ static void open_control(void)
          shop.control.shown != NULL);
     shop.control.waiting = sk_waiting_open(&shop.control);
     shop.control.live = sk_live_open(&shop.control, &wire);
-    MUST(shop.control.waiting != NULL && shop.control.live != NULL);
+    shop.control.feed = sk_feed_open(&shop.control);
+    MUST(shop.control.waiting != NULL && shop.control.live != NULL && shop.control.feed != NULL);
     newest_voucher = NEWEST;
     for (int64_t id = 1; id < CATALOGUE_END; id++)
         put_voucher(id);
@@ -1023,6 +1026,7 @@ static void close_control(void)
     shop.sale.on_result = NULL;
     sk_live_close(shop.control.live);
     sk_waiting_close(shop.control.waiting);
+    sk_feed_close(shop.control.feed);
     sk_queries_close(shop.control.queries);
     sk_voucher_cache_close(shop.control.shown);
     sk_searches_close(shop.control.searches);

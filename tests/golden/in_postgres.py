@@ -20,7 +20,7 @@ END = "----"
 # What a case may have filled.
 TABLES = (
     "seckill_voucher voucher_stock seckill_offer voucher_order dead_letter order_event payment admin_event stock_change"
-    " admin_request archived_voucher archived_part archived_orders shard_seen"
+    " admin_request archived_voucher archived_part archived_orders shard_seen order_placed sale_event sale_phase"
 ).split()
 MANY = 1000  # of a table with more rows only their number is shown
 SHOWN = [*TABLES, "seckill_shard", "seckill_catalogue"]
@@ -96,9 +96,11 @@ class Postgres:
         """Without its key, which names it, and without the slot, if it is the voucher's."""
         keys = self.keys(table)
         row = f"to_jsonb(t) - '{{{','.join([*keys, 'tx'])}}}'::text[]"
-        if table in ("voucher_order", "order_event", "payment", "dead_letter", "archived_orders"):
+        if table in ("voucher_order", "order_event", "order_placed", "sale_event", "payment", "dead_letter", "archived_orders"):
             row += " - CASE WHEN t.slot = slot_of(t.voucher_id::text) THEN 'slot' ELSE '' END"
-        name = f"concat_ws(' ', '{table}'{''.join(f', t.{key}' for key in keys)})"
+        # Numbers of events are 128 apart.
+        shown = ["(t.seq - 1) / 128 + 1" if key == "seq" and table != "admin_event" else f"t.{key}" for key in keys]
+        name = f"concat_ws(' ', '{table}'{''.join(f', {key}' for key in shown)})"
         return (
             f"SELECT json_build_array({name}, {row}) FROM {table} t WHERE (SELECT count(*) FROM {table}) <= {MANY}"
             f" UNION ALL SELECT json_build_array('{table}', json_build_object('rows', count(*))) FROM {table} HAVING count(*) > {MANY}"

@@ -413,28 +413,28 @@ TEST(the_operators_record_and_the_feed_are_read)
            "  WHERE voucher_id = %s",
            voucher);
     ids[0] = '\0';
-    ck_assert_int_eq(read_page("/admin/events?limit=3", ADMIN, "events", "why", ids, cursor), 3);
-    (void)snprintf(path, sizeof path, "/admin/events?limit=3&after=%s", cursor);
+    ck_assert_int_eq(read_page("/admin/events?only=moves&limit=3", ADMIN, "events", "why", ids, cursor), 3);
+    (void)snprintf(path, sizeof path, "/admin/events?only=moves&limit=3&after=%s", cursor);
     ck_assert_int_eq(read_page(path, ADMIN, "events", "why", ids, cursor), 2);
     ck_assert_str_eq(ids, "why-1 why-2 why-3 why-4 why-5 ");
     char page[PATH_SIZE];
     ck_assert(!next_of(page));                // the feed has no last page
     for (int times = 0; times < 2; times++) { // at its end the feed links to itself
-        (void)snprintf(path, sizeof path, "/admin/events?after=%s", cursor);
+        (void)snprintf(path, sizeof path, "/admin/events?only=moves&after=%s", cursor);
         ck_assert_int_eq(read_page(path, ADMIN, "events", "why", ids, after), 0);
         ck_assert_str_eq(after, cursor);
     }
     ids[0] = '\0';
-    (void)read_page("/admin/events?limit=3", ADMIN, "events", "id", ids, cursor);
+    (void)read_page("/admin/events?only=moves&limit=3", ADMIN, "events", "id", ids, cursor);
     if (stack_shards() == 1) { // an event id is a cursor, too
-        (void)snprintf(path, sizeof path, "/admin/events?limit=1&after=%.32s", ids);
+        (void)snprintf(path, sizeof path, "/admin/events?only=moves&limit=1&after=%.32s", ids);
         ids[0] = '\0';
         (void)read_page(path, ADMIN, "events", "why", ids, cursor);
         ck_assert_str_eq(ids, "why-2 ");
     }
     size_t len = strlen(cursor);
     db_run("TRUNCATE order_event");
-    ck_assert_int_eq(read_page("/admin/events", ADMIN, "events", "id", ids, cursor), 0);
+    ck_assert_int_eq(read_page("/admin/events?only=moves", ADMIN, "events", "id", ids, cursor), 0);
     ck_assert_uint_eq(strlen(cursor), len); // also before there is any event
 }
 
@@ -460,13 +460,13 @@ TEST(the_feed_is_read_from_its_end)
     voucher_on_sale(service, STOCK, voucher);
     http_must_buy(service, voucher, "alice");
     db_run("TRUNCATE order_event");
-    ck_assert_int_eq(read_page("/admin/events?last=2", ADMIN, "events", "why", ids, cursor), 0); // no events yet
+    ck_assert_int_eq(read_page("/admin/events?only=moves&last=2", ADMIN, "events", "why", ids, cursor), 0); // no events yet
     note_why(voucher, 1, 5);
-    (void)snprintf(path, sizeof path, "/admin/events?after=%s", cursor);
+    (void)snprintf(path, sizeof path, "/admin/events?only=moves&after=%s", cursor);
     ck_assert_int_eq(read_page(path, ADMIN, "events", "why", ids, cursor), 5);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         ids[0] = '\0';
-        (void)snprintf(path, sizeof path, "/admin/events?%s", rows[i].query);
+        (void)snprintf(path, sizeof path, "/admin/events?only=moves&%s", rows[i].query);
         (void)read_page(path, ADMIN, "events", "why", ids, ends[i]);
         ck_assert_str_eq(ids, rows[i].expected);
     }
@@ -477,7 +477,7 @@ TEST(the_feed_is_read_from_its_end)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) { // each continues without a gap
         char expected[IDS_SIZE];
         ids[0] = '\0';
-        (void)snprintf(path, sizeof path, "/admin/events?after=%s", ends[i]);
+        (void)snprintf(path, sizeof path, "/admin/events?only=moves&after=%s", ends[i]);
         (void)read_page(path, ADMIN, "events", "why", ids, cursor);
         (void)snprintf(expected, sizeof expected, "%swhy-6 why-7 ", rows[i].then);
         ck_assert_str_eq(ids, expected);
@@ -540,6 +540,10 @@ TEST(what_is_no_page_is_refused)
         "/admin/events?last=18446744073709551617",
         "/admin/events?last=1&last=1",
         "/admin/events?last=1&limit=0",
+        "/admin/events?wait=61",
+        "/admin/events?wait=x",
+        "/admin/events?only=",
+        "/admin/events?only=moved",
         "/admin/vouchers?state=x",
         "/admin/vouchers?state=",
         "/admin/vouchers?state=Open",

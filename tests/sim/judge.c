@@ -560,8 +560,13 @@ bool judge_feed(void)
         return true; // a restored PostgreSQL keeps its transaction ids here: that stays with the fault suite
     for (size_t i = 0; i < servers_shards(); i++) {
         rows[i] = stores_query(i,
-                               "SELECT order_id || ' ' || CASE WHEN type = 'moved' THEN status::text ELSE 'noted' END"
-                               " FROM order_event ORDER BY tx, seq",
+                               "SELECT text FROM ("
+                               "SELECT tx, seq, order_id || ' ' || CASE WHEN type = 'moved' THEN 'order.' || status"
+                               " ELSE replace(type, 'payment_', 'payment.') END AS text FROM order_event"
+                               " UNION ALL SELECT tx, seq + n - 1, id || ' order.placed'"
+                               " FROM order_placed, unnest(ids) WITH ORDINALITY AS o (id, n)"
+                               " UNION ALL SELECT tx, seq, voucher_id || ' ' || name FROM sale_event) AS events"
+                               " ORDER BY tx, seq",
                                0, NULL);
         most += (size_t)PQntuples(rows[i]);
     }

@@ -28,7 +28,7 @@
 #include "witness.h"
 #include "world.h"
 
-enum { FEED_MAX = 1024, FEED_PAGE = 5, FEED_EVERY_MS = 700, FEED_TEXT = 64, CREATE_CALLS_MAX = 300 };
+enum { FEED_MAX = 4096, FEED_PAGE = 7, FEED_EVERY_MS = 700, FEED_TEXT = 64, CREATE_CALLS_MAX = 300 };
 enum { PATIENCE_MS = 4000, RETRY_MS = 300, POLL_MS = 1500 };
 
 static struct {
@@ -239,9 +239,10 @@ static void people_take_feed(const struct sk_answer *answer)
     json_array_foreach(json_object_get(page, "events"), i, event)
     {
         char *text = world_alloc(FEED_TEXT);
-        bool moved = strcmp(json_string_value(json_object_get(event, "type")), "moved") == 0;
-        (void)snprintf(text, FEED_TEXT, "%s %s", json_string_value(json_object_get(event, "order_id")),
-                       moved ? json_string_value(json_object_get(event, "status")) : "noted");
+        const char *order_id = json_string_value(json_object_get(event, "order_id"));
+        (void)snprintf(text, FEED_TEXT, "%s %s",
+                       order_id == NULL ? json_string_value(json_object_get(event, "voucher_id")) : order_id,
+                       json_string_value(json_object_get(event, "event")));
         if (people.feed.count == FEED_MAX)
             world_fail("the feed does not end");
         const char *status = json_string_value(json_object_get(event, "status"));
@@ -338,7 +339,7 @@ static void people_list(struct sk_control *control, const struct call *call, int
         sk_list_admin_events(control, voucher, &page, handle);
         break;
     case 5:
-        sk_list_order_events(control, &page, 3, handle);
+        sk_list_order_events(control, &page, 3, NULL, handle);
         break;
     case 6:
         sk_list_admin_vouchers(control, NULL, "vouch", &page, handle);
@@ -475,7 +476,7 @@ static void people_ask_as(struct sk_control *control, struct asking *asking, uin
         people_list(control, call, voucher->id, handle);
         break;
     case CALL_FEED:
-        sk_list_order_events(control, &feed, 0, handle);
+        sk_list_order_events(control, &feed, 0, NULL, handle);
         break;
     default:
         world_fail("no such call");

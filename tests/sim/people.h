@@ -91,7 +91,7 @@ bool people_wait(void);                             // for an answer
 void people_forget_buyers(void);
 bool people_buyers_forgotten(void);
 
-// What the reader of the order feed has read, in its order: "id status" each, or "id noted" for a payment.
+// What the reader of the order feed has read, in its order: "ID EVENT" each, of an order or a voucher.
 // people_read_feed() asks for one page more.
 size_t people_feed(const char ***events);
 const char *people_feed_status(const char *order_id); // of an order in its last event; NULL: it has none

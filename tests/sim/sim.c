@@ -185,6 +185,7 @@ static void sim_spoil(const char *what)
     } spoils[] = {
         {"row", "DELETE FROM voucher_order WHERE status = 'cancelled'"},
         {"event", "DELETE FROM order_event WHERE seq = (SELECT max(seq) FROM order_event)"},
+        {"placed", "DELETE FROM order_placed WHERE seq = (SELECT max(seq) FROM order_placed)"},
         {"stock", "UPDATE voucher_stock SET units = units + 1, stock = stock + 1"},
         {"owner", "UPDATE voucher_order SET user_id = 'nobody' WHERE status = 'expired'"},
         {"size", "UPDATE voucher_order SET quantity = quantity + 1 WHERE status = 'expired'"},
@@ -194,12 +195,14 @@ static void sim_spoil(const char *what)
                   "UPDATE order_event SET status = 'expired' WHERE status = 'cancelled'"},
         {"secret",
          "WITH made AS (INSERT INTO voucher_order (id, slot, user_id, voucher_id, status)"
-         " SELECT gen_random_uuid(), slot, user_id, voucher_id, 'expired' FROM voucher_order LIMIT 1 RETURNING *)"
+         " SELECT gen_random_uuid(), slot, user_id, voucher_id, 'expired' FROM voucher_order LIMIT 1 RETURNING *),"
+         " placed AS (INSERT INTO order_placed (slot, voucher_id, ids) SELECT slot, voucher_id, ARRAY[id] FROM made)"
          " INSERT INTO order_event (slot, voucher_id, order_id, status, by_whom)"
          " SELECT slot, voucher_id, id, 'expired', 'nobody' FROM made"},
         {"bound", "WITH made AS (INSERT INTO voucher_order (id, slot, user_id, voucher_id, status)"
                   " SELECT gen_random_uuid(), 0, 'nobody', id, 'expired' FROM seckill_voucher, generate_series(1, 50)"
-                  " RETURNING *)"
+                  " RETURNING *), placed AS (INSERT INTO order_placed (slot, voucher_id, ids)"
+                  " SELECT slot, voucher_id, ARRAY[id] FROM made)"
                   " INSERT INTO order_event (slot, voucher_id, order_id, status, by_whom)"
                   " SELECT slot, voucher_id, id, 'expired', 'nobody' FROM made"},
     };

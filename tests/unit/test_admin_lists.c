@@ -189,12 +189,12 @@ TEST(lists_without_pages_have_one_parameter)
 
 static void ask_events(unsigned limit, const char *after)
 {
-    sk_list_order_events(&control, &(struct sk_page_asked){.limit = limit, .cursor = after}, 0, 1);
+    sk_list_order_events(&control, &(struct sk_page_asked){.limit = limit, .cursor = after}, 0, NULL, 1);
 }
 
 static void ask_latest(unsigned limit)
 {
-    sk_list_order_events(&control, &(struct sk_page_asked){.limit = limit}, 7, 1);
+    sk_list_order_events(&control, &(struct sk_page_asked){.limit = limit}, 7, "moves", 1);
 }
 
 // The feed has no last page, and so no next link, or clients that follow links would never end.
@@ -217,18 +217,18 @@ TEST(the_feed_always_says_where_to_go_on)
     (void)snprintf(events, sizeof events, "{\"id\":\"%s\",\"order_id\":\"a\"},{\"id\":\"%s\",\"order_id\":\"b\"}",
                    first, last);
     ask_events(2, NULL);
-    statement_must_be(SK_STATEMENT_ORDER_EVENTS, "0 0 2");
+    statement_must_be(SK_STATEMENT_ORDER_EVENTS, "0 0 2 -");
     pg_answers(&no_rows);
     feed_must_be("", start);
     ask_events(2, start);
     pg_answers(&(const struct sk_rows){2, rows});
     feed_must_be(events, last);
     ask_events(2, last);
-    statement_must_be(SK_STATEMENT_ORDER_EVENTS, "742 6 2");
+    statement_must_be(SK_STATEMENT_ORDER_EVENTS, "742 6 2 -");
     pg_answers(&no_rows);
     feed_must_be("", last);
     ask_latest(2);
-    statement_must_be(SK_STATEMENT_LATEST_EVENTS, "7 2");
+    statement_must_be(SK_STATEMENT_LATEST_EVENTS, "7 2 moves");
     pg_answers(&(const struct sk_rows){2, rows});
     feed_must_be(events, last);
     ask_latest(2);

@@ -78,6 +78,7 @@ enum sk_status sk_sweep_voucher(struct sk_sweeper *sweeper, struct sk_voucher *v
 static const char *state, *epoch, *last, *stock, *pg_epoch, *pg_stock, *pg_buyers, *change, *pg_change, *letters;
 static const char *pg_newest_ms;    // of the newest journal id
 static const char *to_refund = "3"; // payments
+static const char *phase;           // of the sale, as it was noted; its window is over
 static int64_t buyers, journal, age_ms;
 
 static void setup(void)
@@ -92,6 +93,7 @@ static void setup(void)
     stock = pg_stock = "5";
     change = pg_change = "9";
     letters = pg_newest_ms = "0";
+    phase = "ended";
     pg_buyers = "2";
     buyers = 2;
     journal = age_ms = 0;
@@ -140,6 +142,7 @@ static void answer_accounts(const struct asked *asked)
         const char *row[] = {texts[count][0], texts[count][1], pg_epoch, pg_newest_ms, "0",    pg_stock,
                              pg_buyers,       pg_change,       "open",   "1000",       "2000", letters};
         memcpy((void *)rows[count], (void *)row, sizeof row);
+        rows[count][13] = phase;
     }
     pg_answers(&(const struct sk_rows){count, (const char *const(*)[ROW_COLUMNS])rows});
 }
@@ -745,6 +748,30 @@ TEST(own_orders_are_busy_before_any_check)
     struct sk_entry *entry = own_entry(on_sale(2), 7, "10-1");
     must_be_busy(8, 2, 2, true);
     sk_entry_forget(entry);
+}
+
+// ---- the sale's events ----
+
+static size_t noted(void)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < fake_pg.count; i++)
+        count += fake_pg.asked[i].what == SK_STATEMENT_NOTE_PHASE;
+    return count;
+}
+
+// Of a voucher that cannot be relied on nothing is noted.
+TEST(what_a_sale_has_come_to_is_noted)
+{
+    (void)on_sale(1);
+    (void)check_all();
+    ck_assert_uint_eq(noted(), 0);
+    phase = NULL;
+    (void)check_all();
+    ck_assert_uint_eq(noted(), 1);
+    state = "loading";
+    (void)check_all();
+    ck_assert_uint_eq(noted(), 0);
 }
 
 SUITE(.setup = setup, .teardown = teardown);

@@ -18,7 +18,7 @@ export function createLately({ section, speech, call, open = () => {} }) {
     let unread = ['reading', {}]; // why the feed is not known; null: it was read
 
     async function ask() {
-        const answer = await call(`/admin/events?${after === null ? `last=${SHOWN}` : `limit=${PAGE}&after=${after}`}`);
+        const answer = await call(`/admin/events?only=moves&${after === null ? `last=${SHOWN}` : `limit=${PAGE}&after=${after}`}`);
         unread = isGood(answer) ? null : wordsForRead(answer);
         if (unread !== null) {
             say();

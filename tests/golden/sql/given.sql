@@ -14,7 +14,7 @@ $$;
 CREATE FUNCTION golden.rows_read() RETURNS bigint
 LANGUAGE sql VOLATILE AS $$
     SELECT sum(seq_tup_read + idx_tup_fetch)::bigint FROM pg_stat_xact_user_tables
-     WHERE relname IN ('voucher_order', 'payment', 'order_event')
+     WHERE relname IN ('voucher_order', 'payment', 'order_event', 'order_placed')
 $$;
 
 -- Orders #FIRST to #LAST of the users u<n>, of the newest voucher.

@@ -1,0 +1,1 @@
+SELECT kind, tx, seq FROM feed_end()
