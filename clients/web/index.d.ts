@@ -274,8 +274,10 @@ export interface Client {
     ): Promise<CommandResult<Order>>;
     createVoucher(terms: VoucherTerms, options?: KeyOptions): Promise<CommandResult<Voucher> & { key: string }>;
     settlement(voucherId: string, options?: Options): Promise<Settlement>;
-    /** The feed of changes of orders. Keep `next`: the next `after`. */
-    events(options?: Options & { after?: string; limit?: number }): Promise<OrderFeed>;
+    /** The feed of what happens to orders, payments and sales. Keep `next`: the next `after`. `wait`: in seconds. */
+    events(
+        options?: Options & { after?: string; limit?: number; wait?: number; only?: 'placed' | 'moves' | 'sales' },
+    ): Promise<OrderFeed>;
 
     /** Any other GET and POST of docs/http.md. All tries of a POST have one key, so it is carried out once. */
     read(path: string, options?: Options): Promise<Record<string, unknown>>;
@@ -311,14 +313,28 @@ export interface Vouchers {
 export interface OrderFeed {
     events: {
         id: string;
-        order_id: string;
-        type: 'moved' | 'payment_to_refund' | 'payment_refunded';
+        event:
+            | 'order.placed'
+            | 'order.refused'
+            | 'order.paid'
+            | 'order.cancelled'
+            | 'order.expired'
+            | 'order.refunded'
+            | 'payment.to_refund'
+            | 'payment.refunded'
+            | 'sale.opened'
+            | 'sale.sold_out'
+            | 'sale.reopened'
+            | 'sale.ended';
+        /** From before there was `event`; until 1.0. */
+        type: 'placed' | 'moved' | 'payment_to_refund' | 'payment_refunded' | 'sale';
+        order_id?: string;
         voucher_id: string;
         user_id?: string;
         quantity?: number;
         total_cents?: number;
         currency?: string;
-        status: OrderStatus;
+        status?: OrderStatus;
         at: string;
         by: string;
         why?: string;

@@ -29,8 +29,8 @@ export function createClient({ url, headers = {}, fetch } = {}) {
     const done = (path, request, signal) =>
         insist(async () => ({ outcome: 'done', ...(await api.call(path, request)) }), { signal });
 
-    async function read(path, { signal, member } = {}) {
-        const result = await done(path, { member, signal }, signal);
+    async function read(path, { signal, member, timeoutMs } = {}) {
+        const result = await done(path, { member, signal, timeoutMs }, signal);
         if (result.outcome !== 'done') {
             throw new Problem(result.code, result);
         }
@@ -122,8 +122,12 @@ export function createClient({ url, headers = {}, fetch } = {}) {
         createVoucher: (terms, options) => command('/admin/vouchers', terms, { ...options, member: 'phase' }),
         settlement: (voucherId, options) =>
             read(`/admin/vouchers/${voucherId}/settlement`, { ...options, member: 'verdict' }),
-        events: ({ after, limit, ...options } = {}) =>
-            read(`/admin/events${query({ after, limit })}`, { ...options, member: 'events' }),
+        events: ({ after, limit, wait, only, ...options } = {}) =>
+            read(`/admin/events${query({ after, limit, wait, only })}`, {
+                ...options,
+                member: 'events',
+                ...(wait && { timeoutMs: (wait + 10) * 1000 }),
+            }),
         read,
         command,
     };

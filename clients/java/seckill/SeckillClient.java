@@ -374,9 +374,17 @@ public final class SeckillClient {
         return read("/admin/vouchers/" + voucherId + "/settlement", "verdict");
     }
 
-    /** The feed of changes of orders: {@code after} is the {@code next} of the time before; null: from the start. */
+    /**
+     * The feed of what happens to orders, payments and sales: {@code after} is the {@code next} of the time before; null:
+     * from the start. It waits for the next event, at most {@code waitS} seconds of 60.
+     */
+    public Map<String, Object> events(String after, int waitS) throws Problem {
+        var path = "/admin/events?wait=" + waitS + query("after", after).replace('?', '&');
+        return read(path, "events", waitS * 1000L + CALL_MS);
+    }
+
     public Map<String, Object> events(String after) throws Problem {
-        return read("/admin/events" + query("after", after), "events");
+        return events(after, 0);
     }
 
     // ---- money ----
@@ -403,8 +411,12 @@ public final class SeckillClient {
     }
 
     private Map<String, Object> read(String path, String member) throws Problem {
+        return read(path, member, CALL_MS);
+    }
+
+    private Map<String, Object> read(String path, String member, long mostMs) throws Problem {
         long until = until();
-        var result = insist(() -> get(path, member, CALL_MS, until), SeckillClient::judge, false, until);
+        var result = insist(() -> get(path, member, mostMs, until), SeckillClient::judge, false, until);
         if (result.outcome() != Outcome.DONE) {
             throw new Problem(result.code(), result.status(), result.retryAfterMs(), result.body())
                     .from(result.cause());
