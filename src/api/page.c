@@ -139,6 +139,8 @@ void sk_page_add(struct sk_page *page, struct sk_buf *body, const struct sk_gath
     bool more = false, behind = false;
     char id[SK_CURSOR_SIZE];
     memcpy(page->last, page->after, sizeof page->last);
+    page->shown = 0; // the query may have had a round before
+    page->next[0] = '\0';
     while (!more && page_next(&merge, &place)) {
         const struct sk_rows *rows = gathered->rows[place];
         size_t row = merge.at[place]++;

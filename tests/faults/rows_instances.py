@@ -41,8 +41,9 @@ def hide_an_order(run: Run) -> None:
     """The twin has an order, and its unit is taken, but Redis does not know its owner."""
     voucher = run.vouchers[0]
     run.postgres.sql(
-        f"insert into voucher_order (id, slot, user_id, voucher_id)"
-        f" values (gen_random_uuid(), slot_of('{voucher}'), 'twin', {voucher});"
+        f"with twin as (insert into voucher_order (id, slot, user_id, voucher_id)"
+        f" values (gen_random_uuid(), slot_of('{voucher}'), 'twin', {voucher}) returning *)"
+        f" insert into order_placed (slot, voucher_id, ids) select slot, voucher_id, array[id] from twin;"
         f"update voucher_stock set stock = stock - 1, live = live + 1 where voucher_id = {voucher};"
     )
     run.redis.call("HINCRBY", run.key("voucher"), "stock", -1)

@@ -249,6 +249,21 @@ TEST(the_same_page_is_asked_for_once)
     ck_assert_uint_eq(fake_pg.count, 4);
 }
 
+// What was asked meanwhile gets a page of its own, not the rest of the one before.
+TEST(a_second_round_begins_anew)
+{
+    static const rows_t rows[] = {{ORDER_C, "{\"id\":\"c\"}", "8"}, {ORDER_B, "{\"id\":\"b\"}", "8"}};
+    busy_count = 0;
+    ask_page(1, NULL, 1);
+    ask_page(1, NULL, 2);
+    pg_answers(&(const struct sk_rows){2, rows});
+    must_be_told(1, SK_VERDICT_FOUND);
+    ck_assert_str_ne(told_next, "");
+    pg_answers(&(const struct sk_rows){1, rows});
+    must_be_shown(2, "{\"orders\":[{\"id\":\"c\"}],\"complete\":true}");
+    ck_assert_str_eq(told_next, "");
+}
+
 TEST(a_cursor_of_another_list_is_refused)
 {
     char cursor[SK_CURSOR_SIZE];
