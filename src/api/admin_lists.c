@@ -350,8 +350,8 @@ static bool order_events_read(const struct sk_context *context, struct sk_reques
 static void order_events_ask(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_page_asked asked;
-    unsigned last;
-    const char *only;
+    unsigned last = 0;
+    const char *only = NULL;
     if (order_events_read(context, request, &asked, &last, &only))
         sk_list_order_events(context->control, &asked, last, only, request->handle);
 }
@@ -415,8 +415,8 @@ void sk_handle_order_events(const struct sk_context *context, struct sk_request 
 {
     struct sk_call *call = sk_call_of(request);
     struct sk_page_asked asked;
-    unsigned last;
-    const char *only;
+    unsigned last = 0;
+    const char *only = NULL;
     if (!order_events_read(context, request, &asked, &last, &only))
         return;
     if (call->wait_s > 0) {

@@ -129,7 +129,7 @@ CONTROLS = [
     Control(
         "epoch",
         "no epoch check in PostgreSQL",
-        "sql/migrations/004_orders.sql",
+        "sql/migrations/033_feed.sql",
         "IF NOT FOUND OR p_epoch <> v_epoch THEN",
         "IF NOT FOUND THEN",
         "6f",
@@ -430,7 +430,7 @@ CONTROLS = [
     Control(
         "parts",
         "of several vouchers in a batch the orders mixed up",
-        "sql/migrations/004_orders.sql",
+        "sql/migrations/033_feed.sql",
         "SELECT o.id, p_slots[o.i], o.user_id, p_vouchers[o.i]",
         "SELECT o.id, p_slots[1], o.user_id, p_vouchers[1]",
         "1p",

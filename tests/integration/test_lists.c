@@ -460,7 +460,8 @@ TEST(the_feed_is_read_from_its_end)
     voucher_on_sale(service, STOCK, voucher);
     http_must_buy(service, voucher, "alice");
     db_run("TRUNCATE order_event");
-    ck_assert_int_eq(read_page("/admin/events?only=moves&last=2", ADMIN, "events", "why", ids, cursor), 0); // no events yet
+    ck_assert_int_eq(read_page("/admin/events?only=moves&last=2", ADMIN, "events", "why", ids, cursor),
+                     0); // no events yet
     note_why(voucher, 1, 5);
     (void)snprintf(path, sizeof path, "/admin/events?only=moves&after=%s", cursor);
     ck_assert_int_eq(read_page(path, ADMIN, "events", "why", ids, cursor), 5);
