@@ -379,7 +379,7 @@ static void read_feed(void)
     for (int rows = 1; rows > 0;) {
         if (feed.count > 0)
             ck_assert_int_eq(sscanf(feed.keys[feed.count - 1], "%20[0-9]-%20[0-9]", tx, seq), 2);
-        PGresult *page = SQL_RUN(SK_STATEMENT_ORDER_EVENTS, tx, seq, "3");
+        PGresult *page = SQL_RUN(SK_STATEMENT_ORDER_EVENTS, tx, seq, "3", NULL);
         rows = PQntuples(page);
         ck_assert_int_le(feed.count + rows, EVENTS_MAX);
         for (int i = 0; i < rows; i++)
@@ -391,17 +391,19 @@ static void read_feed(void)
 // Four connections write at full speed while the reader reads. Each event comes once, in one order.
 TEST(the_feed_keeps_up_with_concurrent_writers)
 {
-    enum { COMMITS = 100, EVENTS = 3 };
+    enum { COMMITS = 100, MOVES = 3, PLACED = 5 };
     PGconn *writers[WRITERS];
-    char sql[512];
+    char sql[1024];
     int left = WRITERS;
     sql_make_voucher(10);
     (void)snprintf(
         sql, sizeof sql,
         "DO $$ BEGIN FOR i IN 1 .. %d LOOP INSERT INTO order_event (slot, voucher_id, order_id, status, by_whom)"
         " SELECT %s, %s, gen_random_uuid(), 'paid', 'shop' FROM generate_series(1, %d);"
+        " INSERT INTO order_placed (slot, voucher_id, ids)"
+        " SELECT %s, %s, ARRAY(SELECT gen_random_uuid() FROM generate_series(1, %d));"
         " PERFORM pg_sleep(random() / 500); COMMIT; END LOOP; END $$",
-        COMMITS, sql_slot, sql_voucher, EVENTS);
+        COMMITS, sql_slot, sql_voucher, MOVES, sql_slot, sql_voucher, PLACED);
     for (int w = 0; w < WRITERS; w++) {
         writers[w] = db_connect(); // directly; the service writes by functions
         ck_assert_int_eq(PQsendQuery(writers[w], sql), 1);
@@ -421,7 +423,7 @@ TEST(the_feed_keeps_up_with_concurrent_writers)
         PQfinish(writers[w]);
     }
     read_feed();
-    ck_assert_int_eq(feed.count, WRITERS * COMMITS * EVENTS);
+    ck_assert_int_eq(feed.count, WRITERS * COMMITS * (MOVES + PLACED));
     PGresult *all = PQexec(sql_service, "SELECT tx || '-' || seq FROM order_events('0', 0, 1000000)");
     ck_assert_int_eq(PQntuples(all), feed.count);
     for (int i = 0; i < feed.count; i++)
