@@ -53,7 +53,10 @@ final class Driver {
             case "pay" -> told(pay(client, order, (Map<String, Object>) task.get("payment")));
             case "create" -> told(client.createVoucher((Map<String, Object>) task.get("terms")));
             case "settlement" -> done(client.settlement(voucher));
-            case "events" -> done(client.events((String) task.get("after")));
+            case "events" -> {
+                var wait = (Number) task.get("wait");
+                yield done(client.events((String) task.get("after"), wait == null ? 0 : wait.intValue()));
+            }
             case "read" -> done(client.read(path));
             case "command" -> told(client.command(path, (Map<String, Object>) task.get("json")));
             case "watch" -> watch(client, voucher, task);

@@ -103,7 +103,7 @@ WEB: tuple[tuple[str, str, str, str, str], ...] = (
      "order.status !== 'paid' ? ", PAID_BACK),
     ("an answer without the payment is a success", "index.js",
      "return { outcome: 'unknown', code: 'NOT_OURS', orderId };", "return result;", PAID_BACK),
-    ("the feed begins anew", "index.js", "query({ after, limit })", "query({ limit })", FEED),
+    ("the feed begins anew", "index.js", "query({ after, limit, wait, only })", "query({ limit, wait, only })", FEED),
     ("a watch outlives the sale", "events.js", "if (event.phase === 'ended') {",
      "if (LAST.includes(event.state)) {", SALE_ENDS),
     ("polls without a phase", "events.js", "hear({ voucher_id: id, state, phase, remaining:",

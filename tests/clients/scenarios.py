@@ -504,7 +504,11 @@ def feed(client: Client) -> None:
         return order
 
     early = cancelled_order()
-    lab.until("its event", lambda: early in str(lab.ask("GET", "/admin/events?last=100", lab.ADMIN)))
+
+    def cancelled(page: dict) -> bool:
+        return any(one.get("order_id") == early and one["event"] == "order.cancelled" for one in page["events"])
+
+    lab.until("its event", lambda: cancelled(lab.ask("GET", "/admin/events?last=100", lab.ADMIN)))
     after = lab.ask("GET", "/admin/events?last=1", lab.ADMIN)["next"]
     late = cancelled_order()
     found: list[dict] = []
@@ -512,13 +516,14 @@ def feed(client: Client) -> None:
 
         def has_come() -> bool:
             nonlocal after
-            page = expect(client.begin("events", proxy.url, None, after=after).result(), "done")["body"]
+            page = expect(client.begin("events", proxy.url, None, after=after, wait=5).result(), "done")["body"]
             after = page["next"]
-            found.extend(one for one in page["events"] if one["order_id"] in (early, late))
-            return bool(found)
+            found.extend(one for one in page["events"] if one.get("order_id") in (early, late))
+            return len(found) > 1
 
         lab.until("the cancellation", has_come)
-    assert [(one["order_id"], one["status"]) for one in found] == [(late, "cancelled")], found
+    due = [(late, "order.placed"), (late, "order.cancelled")]
+    assert [(one["order_id"], one["event"]) for one in found] == due, found
 
 
 @scenario("the types have every member that the service sends", only="web")
