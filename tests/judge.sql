@@ -49,13 +49,13 @@ SELECT 'order ' || o.id || ' is ' || o.status || ', its last event: ' || coalesc
                       ORDER BY m.seq DESC LIMIT 1) e ON true
  WHERE o.status NOT IN ('unpaid', 'refused') AND e.status IS DISTINCT FROM o.status
 UNION ALL
-SELECT 'order ' || o.id || ' is ' || o.status || ', and its being placed is told ' || coalesce(p.times, 0) || ' times'
+SELECT 'order ' || o.id || ' is ' || o.status || ', and the feed has ' || coalesce(p.times, 0) || ' events of its placement'
   FROM voucher_order o
   LEFT JOIN (SELECT id, count(*) AS times FROM order_placed, unnest(ids) AS id GROUP BY id) p USING (id)
  WHERE coalesce(p.times, 0) <> (CASE WHEN o.status = 'refused' THEN 0 ELSE 1 END)
    AND NOT EXISTS (SELECT FROM archived_voucher a WHERE a.voucher_id = o.voucher_id)
 UNION ALL
-SELECT 'order ' || o.id || ' is refused, and told ' || count(e.seq) || ' times'
+SELECT 'order ' || o.id || ' is refused, and the feed has ' || count(e.seq) || ' events of that'
   FROM voucher_order o
   LEFT JOIN order_event e ON e.order_id = o.id AND e.type = 'moved' AND e.status = 'refused'
  WHERE o.status = 'refused'

@@ -45,8 +45,8 @@ SELECT v.id, CASE WHEN v.state IN ('closed', 'retired') OR v.end_at <= now() THE
   JOIN voucher_stock s ON s.voucher_id = v.id
  WHERE v.begin_at <= now() OR v.state IN ('closed', 'retired');
 
--- The service has found a sale in this phase. Writes the events that lead there: once, whoever finds it. False: there
--- are none. A sale that flickers, since units return one by one, reopens once in five seconds at most. The window is
+-- Writes the events that lead a sale to this phase, which an instance has found. Several instances may call it: each
+-- event is written once. Returns whether there were any. A sale that flickers, since units return one by one, reopens once in five seconds at most. The window is
 -- compared here, so that the clock of one instance decides nothing.
 CREATE FUNCTION note_phase(p_slot integer, p_voucher bigint, p_phase text) RETURNS boolean
 LANGUAGE plpgsql AS $$

@@ -122,7 +122,7 @@ static void rebuilds_end(struct sk_voucher *voucher, enum sk_rebuild_end end)
         .pause_ms = end == SK_REBUILD_MISSED ? ended.pause_ms : pause_ms,
         .not_before_ms = ok ? 0 : now + pause_ms,
     };
-    // Whoever ordered it: a difference that it has left, the next one would leave, too.
+    // If this rebuild left a difference, the next one would leave it as well.
     if (ok && ended.why == SK_REBUILD_ORDERED && ended.done == NULL)
         voucher->maintenance->audited.rebuilt_at_ms = now;
     if (ended.why == SK_REBUILD_RETIRE)
