@@ -24,7 +24,7 @@
 #include "redis_url.h"
 #include "sentinels.h"
 
-enum { SHA_CHARS = 40, NO_SCRIPT = -1, ROLE_MS = 1000, ROLE_SIZE = 16, WHY_SIZE = SK_REDIS_HOST_SIZE + 256 };
+enum { SHA_CHARS = 40, NO_SCRIPT = -1, ROLE_MS = 1000, WHY_SIZE = SK_REDIS_HOST_SIZE + 256 };
 
 struct redis_call {
     struct redis_call *next; // younger
@@ -59,7 +59,7 @@ struct sk_redis {
     unsigned greetings_left;
     const char *fault;   // why the connection must be dropped, a constant; NULL: it need not. For callbacks
     bool moved;          // another master was named while the name of the one before is being resolved
-    bool demoted;        // Redis answered that it is a replica now
+    bool demoted;        // Redis answered that it is a replica now, or has been one
     uint64_t role_at_ms; // when to ask for the role again
     struct sk_redis_info info;
     uint64_t run_number;
@@ -377,9 +377,9 @@ static void redis_link_on_role(void *arg, const struct sk_reply *reply)
 {
     struct sk_redis *redis = arg;
     const char *text = reply == NULL ? NULL : sk_reply_text(reply, NULL);
-    char role[ROLE_SIZE];
-    if (redis_link_is_ready(redis) && text != NULL && sk_redis_info_value(text, "role", role, sizeof role) &&
-        strcmp(role, "master") != 0)
+    struct sk_redis_info now = {0};
+    if (redis_link_is_ready(redis) && text != NULL && sk_redis_info_role(text, &now) &&
+        (now.replica || strcmp(now.promotion, redis->info.promotion) != 0))
         redis->demoted = true;
 }
 
@@ -392,7 +392,7 @@ static const char *redis_link_tick(void *owner)
     if (oldest != NULL && oldest->sent_ms != 0 && now >= oldest->sent_ms + redis->options.timeout_ms)
         return "reply overdue";
     if (redis->demoted)
-        return "it has become a replica";
+        return "it has become a replica, or has been one";
     if (redis_link_is_ready(redis) && now >= redis->role_at_ms) {
         redis->role_at_ms = now + ROLE_MS;
         // Without memory for it the next second asks.

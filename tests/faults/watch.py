@@ -15,11 +15,13 @@ READ = """
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+local promotion = string.match(redis.call('INFO', 'replication'), 'master_replid2:(%x+)')
+if tonumber(promotion, 16) ~= 0 then run = run .. '-' .. string.sub(promotion, 1, 16) end
 local found = {}
 for _, tag in ipairs(ARGV) do
   local v = redis.call('HMGET', 'seckill:{' .. tag .. '}:voucher', 'state', 'stock', 'epoch', 'run',
     'reopened_ms', 'cache_ms')
-  local opened_under = string.match(v[4] or '', '^%d+%-(%x+)$') -- the protocol's version stands before it
+  local opened_under = string.match(v[4] or '', '^%d+%-(.+)$') -- the protocol's version stands before it
   local state = opened_under == run and v[1] or 'unsure'
   local buyers = redis.call('HLEN', 'seckill:{' .. tag .. '}:buyers')
   local since_ms = now_ms - (tonumber(v[5]) or 0)

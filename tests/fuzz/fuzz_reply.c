@@ -194,7 +194,7 @@ static void read_as_info(const struct sk_reply *reply)
     struct sk_redis_info info;
     const char *text = sk_reply_text(reply, NULL);
     if (text != NULL && sk_redis_info_read(text, &info))
-        MUST(strlen(info.run) == strlen(SK_PROTOCOL "-") + 40);
+        MUST(strlen(info.run) == strlen(SK_PROTOCOL "-") + 40 + (info.promotion[0] != '\0') + strlen(info.promotion));
 }
 
 // It goes to the resolver, into the log and into a certificate's check.

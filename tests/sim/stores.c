@@ -17,7 +17,7 @@
 #include "redis_format.h"
 #include "world.h"
 
-enum { SHA_CHARS = 40, READ_BYTES = 1 << 16, INFO_SIZE = 128, CHECKED_S = 1893456000, BLOCKED_MS = 2 };
+enum { SHA_CHARS = 40, READ_BYTES = 1 << 16, INFO_SIZE = 256, CHECKED_S = 1893456000, BLOCKED_MS = 2 };
 
 static const char empty_sql[] =
     "TRUNCATE voucher_order, seckill_voucher, voucher_stock, seckill_offer, dead_letter, order_event, payment,"
@@ -39,6 +39,7 @@ struct redis_node {
     int sockets[2]; // the service's, and one with all rights
     bool loaded[SK_SCRIPT_COUNT];
     unsigned runs[2], active; // of the two processes that take turns: how often each has started; which one it is
+    unsigned promotions;      // how often the other one took its place
     char info[INFO_SIZE];
     struct redis_logged *log;
     size_t logged, log_room;
@@ -277,8 +278,8 @@ void stores_forget_scripts(size_t node)
 const char *stores_redis_info(size_t number)
 {
     struct redis_node *node = &stores.nodes[number];
-    (void)snprintf(node->info, sizeof node->info, "run_id:%037u%u%02zu\r\nrole:master\r\n", node->runs[node->active],
-                   node->active, number);
+    (void)snprintf(node->info, sizeof node->info, "run_id:%037u%u%02zu\r\nrole:master\r\nmaster_replid2:%016u\r\n",
+                   node->runs[node->active], node->active, number, node->promotions);
     return node->info;
 }
 
@@ -311,6 +312,7 @@ void stores_redis_replace(size_t number, size_t lost)
     struct redis_node *node = &stores.nodes[number];
     stores_replay(number, lost);
     node->active = 1 - node->active;
+    node->promotions++;
 }
 
 static void stores_take_key(size_t from, size_t to, const char *key)

@@ -309,8 +309,9 @@ def unnoticed(scene: Scene, forged: bool) -> list[str]:
     target.call("HINCRBY", key_of(voucher), "stock", 1)
     if forged:
         run = target.call("INFO", "server").split("run_id:")[1][:40]
+        second = target.call("INFO", "replication").split("master_replid2:")[1][:16]
         protocol = target.call("HGET", key_of(voucher), "run").split("-")[0]
-        target.call("HSET", key_of(voucher), "run", f"{protocol}-{run}")
+        target.call("HSET", key_of(voucher), "run", f"{protocol}-{run}" + f"-{second}" * (int(second, 16) != 0))
         return books(scene.stack, buyers, voucher, cluster)
     for each in scene.made:
         each.run()

@@ -15,6 +15,7 @@ static struct {
     int scripts;       // to be loaded, received
     bool withholds;    // sends no reply to the last of them
     bool replica;      // says that it is one
+    int promotions;    // how often it has been one
     int unanswered;    // calls
 } process;
 
@@ -27,11 +28,12 @@ static void answer_calls(void)
 static void on_command(const char *name)
 {
     static const char id[] = "0123456789abcdef0123456789abcdef01234567";
-    char info[96];
+    char info[128];
     if (strncmp(name, "INFO", 4) == 0 && server.silent && process.unanswered > 0) {
         process.unanswered++; // replies come in order
     } else if (strncmp(name, "INFO", 4) == 0) {
-        (void)snprintf(info, sizeof info, "run_id:%s\r\nrole:%s\r\n", id, process.replica ? "slave" : "master");
+        (void)snprintf(info, sizeof info, "run_id:%s\r\nrole:%s\r\nmaster_replid2:%d\r\n", id,
+                       process.replica ? "slave" : "master", process.promotions);
         stub_say_bulk(&stub, info);
     } else if (strncmp(name, "SCRIPT", 6) == 0) {
         process.scripts++;
@@ -146,6 +148,15 @@ TEST(a_master_that_became_a_replica_is_left)
     RUN_UNTIL(stub.clients >= clients + 2); // it retries, and takes no replica
     ck_assert_int_eq(seen.ready, 1);
     process.replica = false;
+    RUN_UNTIL(seen.ready == 2);
+}
+
+// Between two questions for its role it was a replica, and has what the master of then had.
+TEST(a_master_that_has_been_a_replica_is_left)
+{
+    connect_link(3);
+    process.promotions++;
+    RUN_UNTIL(seen.lost == 1);
     RUN_UNTIL(seen.ready == 2);
 }
 
