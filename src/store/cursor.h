@@ -10,8 +10,8 @@
 // secret: a cursor gives no right, and access to a page is decided without it.
 //
 // Any thread, as all functions of it. None of them allocates.
-#ifndef SK_API_CURSOR_H
-#define SK_API_CURSOR_H
+#ifndef SK_STORE_CURSOR_H
+#define SK_STORE_CURSOR_H
 
 #include <stdbool.h>
 #include <stdint.h>

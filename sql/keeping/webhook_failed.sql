@@ -1,0 +1,1 @@
+SELECT webhook_failed($1, $2::xid8, $3::bigint, $4, $5, $6::timestamptz)

@@ -1,0 +1,1 @@
+SELECT tx, seq, state FROM webhook_find($1)

@@ -1,0 +1,1 @@
+SELECT name, state, tries, unsent_ms FROM webhook_receivers()

@@ -1,0 +1,1 @@
+SELECT name, document FROM webhook_receivers()
