@@ -91,8 +91,7 @@ BEGIN
     END IF;
     INSERT INTO admin_event (by_whom, what, voucher_id, detail)
     VALUES (session_user, 'webhook_' || p_what, 0,
-            jsonb_strip_nulls(jsonb_build_object('receiver', p_name, 'after_tx', v_was.tx::text, 'after_seq', v_was.seq,
-                                                 'page_id', v_was.page_id, 'why', v_was.why)));
+            jsonb_strip_nulls(jsonb_build_object('receiver', p_name, 'page_id', v_was.page_id, 'why', v_was.why)));
     RETURN true;
 END
 $$;
