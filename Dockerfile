@@ -12,7 +12,8 @@ RUN [ -z "$DEBIAN" ] || sed -i "s|^URIs: http://[^/]*|URIs: http://$DEBIAN|" /et
 FROM debian AS build
 RUN apt-get update && apt-get install -y --no-install-recommends \
         build-essential cmake pkg-config esbuild \
-        libmicrohttpd-dev libhiredis-dev libpq-dev libjansson-dev libuv1-dev libssl-dev systemtap-sdt-dev
+        libmicrohttpd-dev libhiredis-dev libpq-dev libjansson-dev libuv1-dev libssl-dev libcurl4-openssl-dev \
+        systemtap-sdt-dev
 WORKDIR /seckill
 COPY . .
 # A link in the tree, which a check-out on Windows may have as a file.
@@ -31,9 +32,10 @@ COPY loadtest loadtest
 USER 10001:10001
 ENTRYPOINT ["loadtest/oversell"]
 
+# Besides libraries, the authorities by which `seckill webhooks` checks the certificates of receivers.
 FROM debian AS libraries
 RUN apt-get update && apt-get install -y --no-install-recommends \
-        libmicrohttpd12 libhiredis0.14 libpq5 libjansson4 libuv1 libssl3 \
+        libmicrohttpd12 libhiredis0.14 libpq5 libjansson4 libuv1 libssl3 libcurl4 ca-certificates \
     && rm -rf /var/lib/apt/lists/*
 
 # The bill of materials: all packages of the image.
@@ -55,7 +57,7 @@ ENTRYPOINT ["seckill"]
 # A sidecar that fetches the keys of users' tokens (--target keys).
 FROM run AS keys
 USER 0:0
-RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates curl procps \
+RUN apt-get update && apt-get install -y --no-install-recommends curl procps \
     && rm -rf /var/lib/apt/lists/*
 COPY deploy/keys/fetch-keys /usr/local/bin/fetch-keys
 USER 10001:10001

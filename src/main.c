@@ -75,6 +75,9 @@ int main(int argc, char **argv)
     case SK_COMMAND_ERASE:
         status = sk_erase_run(&config);
         break;
+    case SK_COMMAND_WEBHOOKS:
+        found = sk_webhooks_run(&config, stdout);
+        break;
     case SK_COMMAND_SERVE:
         status = sk_serve(&config, argc, argv, &left_behind);
         break;

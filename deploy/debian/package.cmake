@@ -29,6 +29,8 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION httpd)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+# `seckill webhooks` checks the certificates of receivers by them.
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS ca-certificates)
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "redis-server (>= 5:7), postgresql (>= 15), nginx, curl")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "flash-sale order service on Redis and PostgreSQL
 Sells N units to a crowd of 100 x N in seconds: Redis decides fast, PostgreSQL

@@ -1,10 +1,11 @@
 # Fills a template with the output of `seckill --help`, so that manual, completion, unit and settings file name the same
 # commands and settings as the program.
-#   awk -v version=... -v bindir=... -v defaults=... -f fill.awk HELP TEMPLATE
+#   awk -v version=... -v bindir=... -v defaults=... -v sandbox=... -f fill.awk HELP TEMPLATE
 # A line of the template that is one of these words becomes a list; in other lines they are replaced:
 #   @COMMANDS@ @SETTINGS@      of a manual page
 #   @ASSIGNMENTS@              of a settings file: each setting with its default, commented out
-#   @CREDENTIALS@              of a unit: each secret
+#   @CREDENTIALS@              of the service's unit: each secret that the service reads
+#   @SANDBOX@                  of a unit: the file that -v sandbox=FILE names
 #   @CHOICES@                  of a completion: the words that an option with a choice takes
 #   @WORDS@ @WITH_VALUE@ @WITH_PATH@   of a completion: all words; the options with a value, with a path, divided by |
 #   @VERSION@ @BINDIR@ @DEFAULTS@
@@ -68,6 +69,9 @@ function is_path(i) { return setting_help[i] ~ /\[path\]/ }
 
 function is_secret(i) { return option[i] ~ / PATH$/ || is_path(i) }
 
+# Secrets of the receivers are for `seckill webhooks` alone.
+function is_of_webhooks(i) { return setting[i] ~ /^SECKILL_WEBHOOKS/ }
+
 function credential(i,   name) {
     name = option[i]
     sub(/^--/, "", name)
@@ -115,8 +119,15 @@ $0 == "@ASSIGNMENTS@" {
 
 $0 == "@CREDENTIALS@" {
     for (i = 1; i <= settings; i++)
-        if (is_secret(i))
+        if (is_secret(i) && !is_of_webhooks(i))
             printf "LoadCredential=%s\n", credential(i)
+    next
+}
+
+$0 == "@SANDBOX@" {
+    while ((getline line < sandbox) > 0)
+        print line
+    close(sandbox)
     next
 }
 

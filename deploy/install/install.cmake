@@ -23,8 +23,8 @@ function(make_from_help name) # [TEMPLATE INSTANCE]
   add_custom_command(
     OUTPUT ${made}/${name}
     COMMAND ${AWK} -v version=${SK_RELEASE} -v bindir=${CMAKE_INSTALL_FULL_BINDIR} -v defaults=${defaults}
-            -v instance=${ARGV2} -f ${templates}/fill.awk ${made}/help ${templates}/${template}.in > ${made}/${name}
-    DEPENDS ${made}/help ${templates}/fill.awk ${templates}/${template}.in
+            -v instance=${ARGV2} -v sandbox=${templates}/sandbox.in -f ${templates}/fill.awk ${made}/help ${templates}/${template}.in > ${made}/${name}
+    DEPENDS ${made}/help ${templates}/fill.awk ${templates}/${template}.in ${templates}/sandbox.in
     COMMENT "Making ${name}"
     VERBATIM)
 endfunction()
@@ -33,6 +33,7 @@ make_from_help(seckill.bash)
 make_from_help(seckill.default)
 make_from_help(seckill.service)
 make_from_help(seckill@.service seckill.service %i)
+make_from_help(seckill-webhooks.service)
 add_custom_command(
   OUTPUT ${made}/seckill.1.gz
   COMMAND ${GZIP} -9n < ${made}/seckill.1 > ${made}/seckill.1.gz
@@ -40,12 +41,12 @@ add_custom_command(
   VERBATIM)
 add_custom_target(installed_files ALL
                   DEPENDS ${made}/seckill.1.gz ${made}/seckill.bash ${made}/seckill.default ${made}/seckill.service
-                          ${made}/seckill@.service)
+                          ${made}/seckill@.service ${made}/seckill-webhooks.service)
 
 install(TARGETS seckill RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES ${made}/seckill.1.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${made}/seckill.bash DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions RENAME seckill)
-install(FILES ${made}/seckill.service ${made}/seckill@.service DESTINATION ${SK_UNIT_DIR})
+install(FILES ${made}/seckill.service ${made}/seckill@.service ${made}/seckill-webhooks.service DESTINATION ${SK_UNIT_DIR})
 install(FILES README.md README.zh-CN.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY deploy/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples

@@ -3,7 +3,7 @@
 # shellcheck shell=bash
 
 readonly PACKAGES=(build-essential cmake ninja-build pkg-config libmicrohttpd-dev libhiredis-dev libpq-dev libjansson-dev
-    libuv1-dev libssl-dev systemtap-sdt-dev esbuild check redis-server redis-tools postgresql postgresql-client wrk curl python3 python3-jsonschema)
+    libuv1-dev libssl-dev libcurl4-openssl-dev systemtap-sdt-dev esbuild check redis-server redis-tools postgresql postgresql-client wrk curl python3 python3-jsonschema)
 readonly PACKAGES_LINT=(clang-format clang-tidy shellcheck bpftrace libzookeeper-mt-dev man-db systemd python3-yaml)
 readonly PACKAGES_BENCH=(webdis nginx-light libnginx-mod-http-lua h2o golang-go golang-github-valyala-fasthttp-dev
     golang-github-gomodule-redigo-dev golang-github-jackc-pgx-v4-dev valgrind)

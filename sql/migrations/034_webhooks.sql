@@ -10,18 +10,21 @@ CREATE TABLE webhook_receiver (
     tries     integer     NOT NULL DEFAULT 0,     -- of the page that it does not take
     why       text,                               -- it does not
     unsent_at timestamptz,                        -- when the first event of that page happened
-    CHECK ((state = 'sending') = (why IS NULL)),
-    CHECK ((state = 'sending') = (unsent_at IS NULL))
+    page_tx   xid8,                               -- its last event
+    page_seq  bigint,
+    page_id   text,
+    CHECK (num_nonnulls(why, unsent_at, page_tx, page_seq, page_id) = CASE WHEN state = 'sending' THEN 0 ELSE 5 END)
 );
 
 -- Takes the receiver for this session, until it ends: two processes never send to it at the same time. `taken` false:
 -- another session has it. A receiver that is new begins with the first event of all (p_from 'first'), or after those of
--- now.
+-- now. The session's commits do not wait for the disk: a cursor that is lost is one page that comes again.
 CREATE FUNCTION webhook_begin(p_name text, p_from text)
 RETURNS TABLE (taken boolean, tx text, seq bigint, state text)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
+    PERFORM set_config('synchronous_commit', 'off', false);
     taken := pg_try_advisory_lock(hashtextextended('seckill webhook ' || p_name, 0));
     IF taken THEN
         INSERT INTO webhook_receiver (name, tx, seq)
@@ -38,22 +41,21 @@ CREATE FUNCTION webhook_took(p_name text, p_tx xid8, p_seq bigint, p_to_tx xid8,
 LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE webhook_receiver r
-       SET tx = p_to_tx, seq = p_to_seq, state = 'sending', tries = 0, why = NULL, unsent_at = NULL,
-           since = CASE WHEN r.state = 'sending' THEN r.since ELSE now() END
+       SET tx = p_to_tx, seq = p_to_seq, state = 'sending', tries = 0, why = NULL, unsent_at = NULL, page_tx = NULL,
+           page_seq = NULL, page_id = NULL, since = CASE WHEN r.state = 'sending' THEN r.since ELSE now() END
      WHERE r.name = p_name AND r.tx = p_tx AND r.seq = p_seq;
     RETURN FOUND;
 END
 $$;
 
--- It has not taken the page after this event, whose first event is of p_unsent_at. p_state: 'failing' or 'stopped'. False: as
--- above.
-CREATE FUNCTION webhook_failed(p_name text, p_tx xid8, p_seq bigint, p_state text, p_why text,
-                               p_unsent_at timestamptz) RETURNS boolean
+-- It has not taken the page after an event, which ends with p_page: 'failing' or 'stopped'. False: as above.
+CREATE FUNCTION webhook_failed(p_name text, p_tx xid8, p_seq bigint, p_state text, p_why text, p_unsent_at timestamptz,
+                               p_page_tx xid8, p_page_seq bigint, p_page_id text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE webhook_receiver r
-       SET state = p_state, tries = r.tries + 1, why = p_why, unsent_at = p_unsent_at,
-           since = CASE WHEN r.state = p_state THEN r.since ELSE now() END
+       SET state = p_state, tries = r.tries + 1, why = p_why, unsent_at = p_unsent_at, page_tx = p_page_tx,
+           page_seq = p_page_seq, page_id = p_page_id, since = CASE WHEN r.state = p_state THEN r.since ELSE now() END
      WHERE r.name = p_name AND r.tx = p_tx AND r.seq = p_seq;
     RETURN FOUND;
 END
@@ -65,30 +67,31 @@ LANGUAGE sql STABLE AS $$
     SELECT r.tx::text, r.seq, r.state FROM webhook_receiver r WHERE r.name = p_name
 $$;
 
--- What an operator does: 'skip' passes over the events up to p_to, which it did not take; 'resume' tries at once, also
--- if it has stopped; 'forget' removes it. False: there is nothing to do: it takes what is sent, or is not known.
-CREATE FUNCTION webhook_operate(p_name text, p_what text, p_tx xid8, p_seq bigint, p_to_tx xid8, p_to_seq bigint)
-RETURNS boolean
+-- What an operator does: 'skip' passes over the page that it did not take, and over no later event; 'resume' tries at
+-- once, also if it has stopped; 'forget' removes it. False: there is nothing to do: it takes what is sent, or is not known.
+CREATE FUNCTION webhook_operate(p_name text, p_what text) RETURNS boolean
 LANGUAGE plpgsql AS $$
+DECLARE
+    v_was webhook_receiver;
 BEGIN
-    IF p_what = 'forget' THEN
-        DELETE FROM webhook_receiver r WHERE r.name = p_name;
-    ELSIF p_what = 'resume' THEN
-        UPDATE webhook_receiver r
-           SET state = 'sending', since = now(), tries = 0, why = NULL, unsent_at = NULL
-         WHERE r.name = p_name AND r.state <> 'sending';
-    ELSE
-        UPDATE webhook_receiver r
-           SET tx = p_to_tx, seq = p_to_seq, state = 'sending', since = now(), tries = 0, why = NULL, unsent_at = NULL
-         WHERE r.name = p_name AND r.tx = p_tx AND r.seq = p_seq AND r.state <> 'sending';
-    END IF;
+    SELECT * INTO v_was FROM webhook_receiver r
+     WHERE r.name = p_name AND (p_what = 'forget' OR r.state <> 'sending') FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
+    IF p_what = 'forget' THEN
+        DELETE FROM webhook_receiver r WHERE r.name = p_name;
+    ELSE
+        UPDATE webhook_receiver r
+           SET tx = CASE WHEN p_what = 'skip' THEN v_was.page_tx ELSE r.tx END,
+               seq = CASE WHEN p_what = 'skip' THEN v_was.page_seq ELSE r.seq END,
+               state = 'sending', since = now(), tries = 0, why = NULL, unsent_at = NULL, page_tx = NULL,
+               page_seq = NULL, page_id = NULL
+         WHERE r.name = p_name;
+    END IF;
     INSERT INTO admin_event (by_whom, what, voucher_id, detail)
     VALUES (session_user, 'webhook_' || p_what, 0,
-            jsonb_strip_nulls(jsonb_build_object('receiver', p_name, 'from_tx', p_tx::text, 'from_seq', p_seq,
-                                                 'to_tx', p_to_tx::text, 'to_seq', p_to_seq)));
+            jsonb_strip_nulls(jsonb_build_object('receiver', p_name, 'page_id', v_was.page_id, 'why', v_was.why)));
     RETURN true;
 END
 $$;
@@ -172,8 +175,9 @@ DECLARE
     v_function text;
 BEGIN
     FOREACH v_function IN ARRAY ARRAY['webhook_begin(text, text)', 'webhook_took(text, xid8, bigint, xid8, bigint)',
-                                      'webhook_failed(text, xid8, bigint, text, text, timestamptz)', 'webhook_find(text)',
-                                      'webhook_operate(text, text, xid8, bigint, xid8, bigint)',
+                                      'webhook_failed(text, xid8, bigint, text, text, timestamptz, xid8, bigint, text)',
+                                      'webhook_find(text)',
+                                      'webhook_operate(text, text)',
                                       'webhook_receivers()'] LOOP
         EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER SET search_path = %I, pg_temp', v_function, current_schema());
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', v_function);

@@ -218,10 +218,17 @@ static enum sk_status archive_all(struct archive *archive)
             break;
         any = true;
         (void)sk_params_number(archive->voucher, sk_rows_number(rows, 0, NEXT_VOUCHER));
-        if (sk_rows_text(rows, 0, NEXT_OUTCOME)[0] == 'b') // begun
+        switch (sk_rows_text(rows, 0, NEXT_OUTCOME)[0]) {
+        case 'b': // begun
             status = archive_voucher(archive);
-        else
+            break;
+        case 'u': // unsent
+            sk_log(SK_LOG_WARN, "voucher not archived: a receiver of webhooks has not got its events", "voucher=%s",
+                   archive->voucher);
+            break;
+        default: // owed
             sk_log(SK_LOG_WARN, "voucher not archived: money is to be given back", "voucher=%s", archive->voucher);
+        }
     }
     if (status == SK_OK && !any)
         sk_log(SK_LOG_INFO, "no voucher is to be archived", "days=%s", archive->days);

@@ -47,6 +47,13 @@ enum sk_status sk_archive_run(const struct sk_config *config) SK_MUST_CHECK;
 // Logs it, and returns SK_OK, if nothing of the user was found: the id is misspelt, or was erased before.
 enum sk_status sk_erase_run(const struct sk_config *config) SK_MUST_CHECK;
 
+// ---- webhooks ----
+
+// `seckill webhooks`: posts the events of all shards to the receivers of SECKILL_WEBHOOKS until SIGTERM or SIGINT, or
+// does what its words say. Prints results on `out`. Returns the exit status: that of --check as sk_check_run() has it,
+// else 0 or 1.
+int sk_webhooks_run(const struct sk_config *config, FILE *out) SK_MUST_CHECK;
+
 // ---- token ----
 
 enum { SK_MINT_SECONDS_MAX = 31536000 };

@@ -136,6 +136,10 @@ static const struct key keys[] = {
      "web origins of vouchers' pictures, as scheme://host[:port], separated by commas"},
     {"SECKILL_LOGIN_URL", TEXT, AT(api.login_url), NULL, 0, 0, "URL",
      "where the shop page sends buyers who are not logged in"},
+    {"SECKILL_WEBHOOKS", TEXT, AT(webhooks), NULL, 0, 0, "path",
+     "file of the receivers of `seckill webhooks`; the service does not read it"},
+    {"SECKILL_WEBHOOKS_LISTEN", TEXT, AT(webhooks_listen), NULL, 0, 0, "host:port",
+     "address of /metrics and /healthz of `seckill webhooks`"},
     {"SECKILL_LOG_LEVEL", TEXT, AT(log_level), "info", 0, 0, "", "debug, info, warn or error"},
     {"SECKILL_ACCESS_LOG", NUMBER, AT(server.access_log), "0", 0, 1000000, "requests",
      "one of this many requests has a line on standard output; 0: none"},
@@ -155,6 +159,7 @@ static const struct {
     {"SECKILL_BATCH_MAX", "Orders and sales"},
     {"SECKILL_USER_RATE", "Limits"},
     {"SECKILL_DRAIN_TIMEOUT_MS", "Shutdown, metrics and built-in pages"},
+    {"SECKILL_WEBHOOKS", "Webhooks"},
     {"SECKILL_LOG_LEVEL", "Logs and traces"},
 };
 
@@ -162,7 +167,7 @@ struct command {
     const char *name;
     enum sk_command command;
     int least_words, most_words;
-    const char *words; // as the usage shows them
+    const char *words; // as the usage shows them; one that begins with -- is given as it is
     const char *help;
 };
 
@@ -186,6 +191,11 @@ static const struct command commands[] = {
     {"erase", SK_COMMAND_ERASE, 1, 2, "USER [FOLDER]",
      "replaces the user's id by a pseudonym, also in the files that archive has written to FOLDER; refused while "
      "the user has orders of vouchers that are not retired"},
+    {"webhooks", SK_COMMAND_WEBHOOKS, 0, 2, "[--check | --test NAME | --skip NAME | --resume NAME | --forget NAME]",
+     "posts the events of orders and sales to the receivers of SECKILL_WEBHOOKS until SIGTERM or SIGINT; --check: "
+     "checks "
+     "the file and shows where each receiver is; --test: posts a test event; --skip: passes over the page that the "
+     "receiver does not take; --resume: tries at once, also one that has stopped; --forget: removes its place"},
     {"--help", SK_COMMAND_HELP, 0, 0, "", "prints this help and ends"},
     {"--version", SK_COMMAND_VERSION, 0, 0, "", "prints the version and ends"},
 };
@@ -199,6 +209,14 @@ enum {
     NAME_MAX_CHARS = 64,
     CREDENTIAL_SIZE = 256
 };
+
+// Whether it is one of the words that a command has in its usage: "--check" in "[--check | ...]".
+static bool config_has_word(const struct command *command, const char *word)
+{
+    const char *at = command == NULL ? NULL : strstr(command->words, word);
+    size_t len = strlen(word);
+    return at != NULL && len > 2 && (at[len] == ' ' || at[len] == ']') && (at[-1] == ' ' || at[-1] == '[');
+}
 
 // SECKILL_BATCH_MAX -> batch-max
 static void config_option_name(const struct key *key, char out[NAME_MAX_CHARS])
@@ -443,7 +461,7 @@ static enum sk_status config_read_command_line(struct sk_config *config, enum sk
     const struct command *taken = NULL;
     int words = 0;
     for (int i = 1; i < argc; i++) {
-        bool option = strncmp(argv[i], "--", 2) == 0;
+        bool option = strncmp(argv[i], "--", 2) == 0 && !config_has_word(taken, argv[i]);
         const struct command *named = option || taken == NULL ? config_find_command(argv[i]) : NULL;
         if (named != NULL && taken != NULL) {
             (void)fprintf(err, "seckill: %s and %s: one command at a time\n", taken->name, named->name);
@@ -523,7 +541,7 @@ static enum sk_status config_check_together(const struct sk_config *config, FILE
 bool sk_config_needs_database(enum sk_command command)
 {
     return command == SK_COMMAND_SERVE || command == SK_COMMAND_MIGRATE || command == SK_COMMAND_ARCHIVE ||
-           command == SK_COMMAND_ERASE;
+           command == SK_COMMAND_ERASE || command == SK_COMMAND_WEBHOOKS;
 }
 
 static enum sk_status config_read_shards(struct sk_config *config, bool needed, FILE *err)

@@ -26,6 +26,7 @@ struct sk_config {
     struct sk_sale_options sale;
     struct sk_api_options api;
     char *log_level;
+    char *webhooks, *webhooks_listen;
     int64_t reactors; // of buyers
     int64_t drain_timeout_ms;
 };
@@ -41,6 +42,7 @@ enum sk_command {
     SK_COMMAND_KEYS,
     SK_COMMAND_ARCHIVE,
     SK_COMMAND_ERASE,
+    SK_COMMAND_WEBHOOKS,
     SK_COMMAND_HELP,
     SK_COMMAND_VERSION,
 };

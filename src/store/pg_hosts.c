@@ -226,7 +226,9 @@ PGconn *sk_pg_hosts_connect_to_write(const char *url)
     if (hosts == NULL)
         return NULL;
     sk_pg_hosts_close(hosts);
-    const char *const names[] = {"target_session_attrs", "dbname", NULL}; // libpq expands dbname, which overrides
-    const char *const values[] = {"read-write", url, NULL};
+    // libpq expands dbname, which overrides those before it. A server that is gone is noticed within half a minute.
+    const char *const names[] = {"target_session_attrs", "connect_timeout",  "keepalives_idle", "keepalives_interval",
+                                 "keepalives_count",     "tcp_user_timeout", "dbname",          NULL};
+    const char *const values[] = {"read-write", "10", "10", "5", "4", "30000", url, NULL};
     return PQconnectdbParams(names, values, 1);
 }

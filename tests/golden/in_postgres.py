@@ -20,7 +20,7 @@ END = "----"
 # What a case may have filled.
 TABLES = (
     "seckill_voucher voucher_stock seckill_offer voucher_order dead_letter order_event payment admin_event stock_change"
-    " admin_request archived_voucher archived_part archived_orders shard_seen order_placed sale_event sale_phase"
+    " admin_request archived_voucher archived_part archived_orders shard_seen order_placed sale_event sale_phase webhook_receiver"
 ).split()
 MANY = 1000  # of a table with more rows only their number is shown
 SHOWN = [*TABLES, "seckill_shard", "seckill_catalogue"]
@@ -95,7 +95,7 @@ class Postgres:
     def rows(self, table: str) -> str:
         """Without its key, which names it, and without the slot, if it is the voucher's."""
         keys = self.keys(table)
-        row = f"to_jsonb(t) - '{{{','.join([*keys, 'tx'])}}}'::text[]"
+        row = f"to_jsonb(t) - '{{{','.join([*keys, 'tx', 'page_tx'])}}}'::text[]"
         if table in ("voucher_order", "order_event", "order_placed", "sale_event", "payment", "dead_letter", "archived_orders"):
             row += " - CASE WHEN t.slot = slot_of(t.voucher_id::text) THEN 'slot' ELSE '' END"
         # Numbers of events are 128 apart.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -17,6 +17,7 @@ import yaml
 BUY = 'route="/seckill/{voucher}"'
 HERE = {"job": "seckill", "instance": "a"}
 JOB = {"job": "seckill"}
+WEBHOOKS = {"job": "seckill-webhooks", "instance": "a"}
 AT_REST, NOT_YET, LONG = "15m", "15s", 80
 
 
@@ -34,6 +35,7 @@ class Row:
     quiet: dict[str, str]
     labels: dict[str, str]
     fires_at_once: bool = False  # it has no `for`
+    of: dict[str, str] = field(default_factory=lambda: HERE)  # the process that has the series
 
 
 def still(value: object) -> str:
@@ -77,6 +79,11 @@ def took(bound: str, beyond: str) -> dict[str, str]:
         f'seckill_order_durable_seconds_bucket{{le="{beyond}"}}': grows(10),
         'seckill_order_durable_seconds_bucket{le="+Inf"}': grows(10),
     }
+
+
+def receiver(name: str, shop: object, mail: object) -> dict[str, str]:
+    """The metric of two receivers."""
+    return {f'seckill_webhook_{name}{{receiver="{one}",shard="0"}}': still(value) for one, value in (("shop", shop), ("mail", mail))}
 
 
 def gauge(name: str, fires: object, quiet: object) -> tuple[dict[str, str], dict[str, str]]:
@@ -199,6 +206,31 @@ ROWS = [
         HERE,
     ),
     Row("SeckillFileDescriptors", "page", *share("process_open_fds", "process_max_fds", 91, 89), HERE),
+    Row(
+        "SeckillWebhookBehind",
+        "ticket",
+        receiver("unsent_seconds", 301, 299),
+        receiver("unsent_seconds", 300, 0),
+        {"job": WEBHOOKS["job"], "receiver": "shop", "shard": "0"},
+        of=WEBHOOKS,
+    ),
+    Row(
+        "SeckillWebhookBehind",  # one page after the other is taken, each within time
+        "ticket",
+        {'seckill_webhook_unsent_seconds{receiver="shop",shard="1"}': f"0+15x{LONG}"},
+        {'seckill_webhook_unsent_seconds{receiver="shop",shard="1"}': " ".join(["0+20x14"] * 6)},
+        {"job": WEBHOOKS["job"], "receiver": "shop", "shard": "1"},
+        of=WEBHOOKS,
+    ),
+    Row(
+        "SeckillWebhookStopped",
+        "ticket",
+        receiver("stopped", 1, 0),
+        receiver("stopped", 0, 0) | receiver("unsent_seconds", 900, 900),
+        {"job": WEBHOOKS["job"], "receiver": "shop", "shard": "0"},
+        of=WEBHOOKS,
+    ),
+    Row("SeckillWebhooksDown", "ticket", *gauge("up", 0, 1), WEBHOOKS, of=WEBHOOKS),
 ]
 
 
@@ -211,9 +243,9 @@ def run(*command: object) -> tuple[bool, str]:
     return done.returncode == 0, (done.stdout + done.stderr).strip()
 
 
-def series_of(series: dict[str, str]) -> list[dict[str, str]]:
+def series_of(series: dict[str, str], of: dict[str, str]) -> list[dict[str, str]]:
     """Each series is of one instance."""
-    here = ",".join(f'{name}="{value}"' for name, value in HERE.items())
+    here = ",".join(f'{name}="{value}"' for name, value in of.items())
     found = []
     for name, values in series.items():
         named, _, labels = name.partition("{")
@@ -228,7 +260,7 @@ def case(row: Row, fires: bool) -> dict[str, object]:
         moments.append({"eval_time": NOT_YET, "alertname": row.alert, "exp_alerts": []})
     return {
         "interval": "15s",
-        "input_series": series_of(row.fires if fires else row.quiet),
+        "input_series": series_of(row.fires if fires else row.quiet, row.of),
         "alert_rule_test": moments,
     }
 
@@ -250,7 +282,7 @@ def unexplained(rules: str) -> list[str]:
     for rule in yaml.safe_load(rules)["groups"][0]["rules"]:
         told = rule["annotations"]
         said = re.fullmatch(r"(?P<means>.+?)\. Buyers: (?P<buyers>.+?)\. First: (?P<do>.+)\.", told.get("description", "").strip())
-        if not said or not re.fullmatch(r"docs/operations\.md#[\w-]+", told.get("runbook_url", "")):
+        if not said or not re.fullmatch(r"docs/(sale-day|upkeep)\.md#[\w-]+", told.get("runbook_url", "")):
             faults.append(rule["alert"])
     return faults
 
@@ -263,6 +295,8 @@ BROKEN = [
     ("a label", 'status=~"5.."', 'status="5xx"'),
     ("a side", "seckill_reactors_ready < seckill_reactors", "seckill_reactors_ready > seckill_reactors"),
     ("a restart", "max_over_time(seckill_payments_to_refund[1m])", "seckill_payments_to_refund"),
+    ("a job", 'up{job="seckill-webhooks"}', 'up{job="seckill"}'),
+    ("a receiver", "max by (job, receiver, shard) (seckill_webhook_stopped)", "max by (job) (seckill_webhook_stopped)"),
     ("no `for`", "seckill_dead_letters_waiting) > 0\n        for: 1m", "seckill_dead_letters_waiting) > 0"),
 ]
 
