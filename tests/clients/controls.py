@@ -243,7 +243,7 @@ BROKEN_RECEIVERS: tuple[tuple[str, str, str, str, str], ...] = (
     ("answers before it stores", "js", SENT, "    store(rows);", "    setTimeout(() => store(rows), 200);"),
     ("answers before it stores", "java", SENT, "            store(rowsOf(body));",
      "            var rows = rowsOf(body);\n            new Timer(true).schedule(new TimerTask() { public void run() {\n"
-     "try { store(rows); } catch (IOException error) { System.exit(1); } } }, 200);"),
+     "try { synchronized (seen) { store(rows); } } catch (IOException error) { System.exit(1); } } }, 200);"),
     ("signatures are not verified", "python", ANSWERS, "return any([", "return True or any(["),
     ("signatures are not verified", "js", ANSWERS, "return SECRETS.some(", "return true || SECRETS.some("),
     ("signatures are not verified", "java", ANSWERS, "return isSigned;", "return true;"),
