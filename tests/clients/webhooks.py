@@ -64,8 +64,14 @@ class Receiver:
         self.file = self.folder / ("webhooks.db" if language == "python" else "webhooks.jsonl")
         (self.folder / FILES[language]).write_text(text)
         if language == "java":
-            lab.compile_java(self.folder, lab.JAVA / "seckill/SeckillClient.java", self.folder / FILES["java"])
+            self.compile()
         self.process: subprocess.Popen | None = None
+
+    def compile(self) -> None:
+        try:
+            lab.compile_java(self.folder, lab.JAVA / "seckill/SeckillClient.java", self.folder / FILES["java"])
+        except AssertionError as error:
+            raise ValueError(error) from None  # a control that does not compile is none
 
     def start(self) -> None:
         command = {
