@@ -3,6 +3,8 @@ what must fail of it."""
 
 from __future__ import annotations
 
+from webhooks import ANSWERS, SENT
+
 LOST = "an answer that is lost is asked for again, under the same key"
 LATE = "an answer that does not come has its time-out, its body, too"
 PAGES = "a gateway's page is no answer, whatever its status"
@@ -222,4 +224,49 @@ BROKEN_BLOCKS: tuple[tuple[str, str, str, str, str], ...] = (
     ("curl sends no token of the login", "sh", "a login's token", "Authorization: Bearer $LOGIN_TOKEN", "X-Token: 1"),
     ("Java sends another token", "java", "a login's token", 'getenv("LOGIN_TOKEN")', 'getenv("LANG")'),
     ("a block of the translation is another", "page", "", "sleep 1", "sleep 2"),
+)
+
+# What is broken of a receiver; its language, what must fail, and the change.
+BROKEN_RECEIVERS: tuple[tuple[str, str, str, str, str], ...] = (
+    ("posts are not deduplicated", "python", SENT,
+     ' UNIQUE NOT NULL, body TEXT)")\n        db.executemany("INSERT INTO event (id, body) VALUES (?, ?) ON CONFLICT (id) DO NOTHING",',
+     ', body TEXT)")\n        db.executemany("INSERT INTO event (id, body) VALUES (?, ?)",'),
+    ("posts are not deduplicated", "js", SENT, "seen.has(id) ? '' : row", "row"),
+    ("posts are not deduplicated", "java", SENT, "rows.keySet().removeAll(seen);", ""),
+    ("pages are deduplicated, not events", "js", ANSWERS, "seen.has(id) ? '' : row",
+     "[...rows.keys()].every((one) => seen.has(one)) ? '' : row"),
+    ("ids are forgotten at a restart", "js", ANSWERS, "lines.map((line) => JSON.parse(line).id)", ""),
+    ("ids are forgotten at a restart", "java", ANSWERS,
+     'text.lines().forEach(line -> seen.add((String) SeckillClient.Json.readObject(line).get("id")));', ""),
+    ("answers before it stores", "python", SENT, "        store(rows)\n        self.answer(204)",
+     "        self.answer(204)\n        self.wfile.flush(), self.connection.shutdown(1), time.sleep(0.2)\n        store(rows)"),
+    ("answers before it stores", "js", SENT, "    store(rows);", "    setTimeout(() => store(rows), 200);"),
+    ("answers before it stores", "java", SENT, "            store(rowsOf(body));",
+     "            var rows = rowsOf(body);\n            new Timer(true).schedule(new TimerTask() { public void run() {\n"
+     "try { synchronized (seen) { store(rows); } } catch (IOException error) { System.exit(1); } } }, 200);"),
+    ("signatures are not verified", "python", ANSWERS, "return any([", "return True or any(["),
+    ("signatures are not verified", "js", ANSWERS, "return SECRETS.some(", "return true || SECRETS.some("),
+    ("signatures are not verified", "java", ANSWERS, "return isSigned;", "return true;"),
+    ("an old post is taken", "python", ANSWERS, "> AGE_MOST", "> 1e9"),
+    ("an old post is taken", "js", ANSWERS, "> AGE_MOST", "> 1e9"),
+    ("an old post is taken", "java", ANSWERS, "> AGE_MOST", "> 1_000_000_000"),
+    ("a post of the future is taken", "python", ANSWERS, "abs(time.time() - int(sent_at))", "time.time() - int(sent_at)"),
+    ("the time is not signed", "js", ANSWERS, "${id}.${sentAt}.", "${id}."),
+    ("the id is not signed", "java", ANSWERS, '(id + "." + sentAt', '("." + sentAt'),
+    ("the second secret is not known", "python", ANSWERS, '["WEBHOOK_SECRETS"].split()', '["WEBHOOK_SECRETS"].split()[:1]'),
+    ("the second secret is not known", "js", ANSWERS, "SECRETS.some(", "SECRETS.slice(0, 1).some("),
+    ("the second secret is not known", "java", ANSWERS, '.split(" ")) {\n            macs',
+     '.split(" ", -1)) {\n            if (!macs.isEmpty()) { break; }\n            macs'),
+    ("only the first signature counts", "python", ANSWERS, ".encode().split()", ".encode().split()[:1]"),
+    ("only the first signature counts", "js", ANSWERS, "given.split(' ').some(", "given.split(' ', 1).some("),
+    ("a broken body is taken", "python", ANSWERS, "return self.answer(400)", "return self.answer(204)"),
+    ("a broken body is taken", "js", ANSWERS, "return 400;", "return 204;"),
+    ("a broken body is taken", "java", ANSWERS, "return 400;", "return 204;"),
+    ("a body without a bound is taken", "python", ANSWERS, " or int(length) > BODY_MOST", ""),
+    ("a body without a bound is taken", "js", ANSWERS, "<= BODY_MOST", "<= 1e9"),
+    ("a body without a bound is taken", "java", ANSWERS, "BODY_MOST = 1_000_000", "BODY_MOST = 1_000_000_000"),
+    ("a single event is not known", "python", ANSWERS, "else [page]", "else []"),
+    ("a test is stored", "java", ANSWERS, 'case "seckill.test" -> List.of();', ""),
+    ("half a line stays", "js", ANSWERS, "written.lastIndexOf('\\n') + 1", "written.length"),
+    ("half a line stays", "java", ANSWERS, "table.truncate(size);", "size = table.size();"),
 )

@@ -3,6 +3,7 @@ ones before it have made, and looks at the service for what they have done."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Callable
 
 import lab
+import webhooks
 from proxy import Proxy, half, problem
 
 PAGES = [lab.ROOT / "docs" / name for name in ("cookbook.md", "cookbook.zh-CN.md")]
@@ -20,6 +22,7 @@ BUYERS = ("buy", "follow", "cancel")
 LANGUAGES = {"sh": "curl", "ts": "TypeScript", "java": "Java", "python": "Python"}
 SHARED = {"java": "Shop.java", "python": "seckill.py"}  # that the other blocks use
 LINES_MOST = 10
+LIMITLESS = 1 << 30
 LOGIN = "a login's token"
 LIMIT_S = 90
 LOGIN_TOKEN = "a-token-of-the-login"
@@ -39,6 +42,12 @@ def blocks_of(page: str) -> Blocks:
     return found
 
 
+def commands_of(page: str, step: str) -> str:
+    section = re.search(rf"^## {step}\n(.*?)(?=^## )", page, re.M | re.S | re.I)
+    assert section, f"there is no section {step!r}"
+    return next(text for language, text in BLOCK.findall(section[1]) if not language)
+
+
 def with_login(page: str, language: str) -> Blocks:
     """The blocks as the page's section on tokens changes them: each of a buyer's, or the one that they share."""
     row = re.search(rf"^\| {LANGUAGES[language]} \| `(.+?)` \| `(.+?)` \|$", page, re.M)
@@ -53,10 +62,13 @@ def with_login(page: str, language: str) -> Blocks:
 def check_shape(page: str, translation: str) -> None:
     wanted = {(step, language) for step in STEPS for language in LANGUAGES}
     wanted |= {(name, language) for language, name in SHARED.items()}
+    wanted |= {(webhooks.STEP, language) for language in webhooks.FILES}
     blocks = blocks_of(page)
     assert set(blocks) == wanted, f"blocks that are missing or too many: {set(blocks) ^ wanted}"
-    long = [name for name, text in blocks.items() if text.count("\n") > LINES_MOST and name[0] in STEPS]
-    assert not long, f"more than {LINES_MOST} lines: {long}"
+    most = dict.fromkeys(itertools.product(STEPS, LANGUAGES), LINES_MOST)
+    most |= {(webhooks.STEP, language): lines for language, lines in webhooks.LINES_MOST.items()}
+    long = [name for name, text in blocks.items() if text.count("\n") > most.get(name, LIMITLESS)]
+    assert not long, f"too many lines: {long}"
     assert BLOCK.findall(page) == BLOCK.findall(translation), "the blocks of the translation are others"
 
 
@@ -80,7 +92,8 @@ class Kitchen:
             found.append((f"cookbook: {language}", cooks(language, [])))
             found.append((f"cookbook: {language}, with answers lost", cooks(language, self.faults())))
             found.append((f"cookbook: {language}, with {LOGIN}", logs_in(language)))
-        return found
+        commands = commands_of(self.page, webhooks.STEP)
+        return found + webhooks.tests(blocks_of(self.page), commands, self.scratch)
 
     def faults(self) -> list[tuple[str, list]]:
         """Of each call the first answer is lost, the second is half a 503 of a gateway, and the third a whole one."""
@@ -103,6 +116,9 @@ class Kitchen:
         assert blocks[step, language].count(old) == 1, f"{step} has not {old!r} once"
         blocks[step, language] = blocks[step, language].replace(old, new)
         self.cook(language, blocks, self.faults())
+
+    def run_broken_receiver(self, language: str, test: str, old: str, new: str) -> None:
+        webhooks.run_broken(blocks_of(self.page), self.scratch, language, test, old, new)
 
     def cook(self, language: str, blocks: Blocks, faults: list, login: tuple[str, str] | None = None) -> None:
         with self.lock:

@@ -12,6 +12,9 @@ fault; when none is left, requests pass. `seen` has every request, in order of a
     "broken"                half of the body, as if that were all
     "async"                 with Prefer: respond-async, so the answer is a 202
     "no wait"               without ?wait=, as through a gateway that knows better
+    "twice"                 the service gets the request twice, and the second answer is passed on
+    "late"                  the service gets it a second later
+    a function              is called when the service has answered, before the answer is passed on
     "one event"             a stream that breaks after its first event
     answer(...)             instead of asking the service
     instead(...)            instead of what the service has answered
@@ -31,6 +34,7 @@ import time
 from dataclasses import dataclass, field
 
 LIMIT_S = 60
+LATE_S = 1
 OF_CONNECTION = ("content-length", "connection", "transfer-encoding")
 
 
@@ -104,6 +108,11 @@ class Proxy(socketserver.ThreadingTCPServer):
         with self.lock:
             return [one for one in self.seen if re.search(pattern, f"{one.method} {one.path}")]
 
+    def left(self) -> list:
+        """The faults that no request has taken yet."""
+        with self.lock:
+            return [fault for _, faults in self.rules for fault in faults]
+
     def close(self) -> None:
         self.ending.set()
         self.shutdown()
@@ -149,6 +158,10 @@ class Handler(socketserver.StreamRequestHandler):
             headers = {**headers, "prefer": "respond-async"}
         if fault == "no wait":
             path = path.partition("?")[0]
+        if fault == "late":
+            time.sleep(LATE_S)
+        if fault == "twice":
+            self.forward(method, path, headers, body, "lose")
         link = http.client.HTTPConnection(self.server.upstream, timeout=LIMIT_S)
         try:
             passed = {name: value for name, value in headers.items() if name not in ("connection", "host")}
@@ -169,6 +182,9 @@ class Handler(socketserver.StreamRequestHandler):
             return
         if fault == "hang":
             self.idle()
+        elif callable(fault):
+            fault()
+            self.send(got.status, headers, text, len(text))
         elif isinstance(fault, Answer):
             self.send(fault.status, fault.headers, fault.body, len(fault.body))
         elif fault in ("cut", "stall"):
