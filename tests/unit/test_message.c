@@ -17,25 +17,25 @@ struct sk_rows {
     const char *texts[3][COLUMNS];
 };
 
-static const struct sk_rows rows = {
+static const struct sk_rows given = {
     3,
     {{"7", "128", "order.placed", "2026-11-11T00:00:00Z", "{\"event\": \"order.placed\"}"},
      {"7", "129", "order.placed", "2026-11-11T00:00:00Z", "{\"event\": \"order.placed\"}"},
      {"9", "256", "sale.ended", "2026-11-11T00:00:05Z", "{\"event\": \"sale.ended\"}"}}};
 
-size_t sk_rows_count(const struct sk_rows *of)
+size_t sk_rows_count(const struct sk_rows *rows)
 {
-    return of->count;
+    return rows->count;
 }
 
-const char *sk_rows_text(const struct sk_rows *of, size_t row, int column)
+const char *sk_rows_text(const struct sk_rows *rows, size_t row, int column)
 {
-    return of->texts[row][column];
+    return rows->texts[row][column];
 }
 
-int64_t sk_rows_number(const struct sk_rows *of, size_t row, int column)
+int64_t sk_rows_number(const struct sk_rows *rows, size_t row, int column)
 {
-    return strtoll(of->texts[row][column], NULL, 10);
+    return strtoll(rows->texts[row][column], NULL, 10);
 }
 
 // ---- the tests ----
@@ -63,7 +63,7 @@ static void make(size_t page, const char **events, size_t count, size_t shards)
     receiver.page = page;
     receiver.events = events;
     receiver.events_count = count;
-    ck_assert_int_eq(sk_message_make(&message, &receiver, &rows, shards - 1, shards), SK_OK);
+    ck_assert_int_eq(sk_message_make(&message, &receiver, &given, shards - 1, shards), SK_OK);
 }
 
 static void must_stand_at(const char *tx, const char *seq)
