@@ -203,16 +203,22 @@ struct whole_list {
     struct sk_query query;
     struct sk_gather gather;
     const char *name; // of the member with the rows
+    bool with_shard;  // each document begins with the number of its shard
 };
 
 static void whole_on_rows(struct sk_query *query, struct sk_gathered *gathered)
 {
     enum { DOCUMENT = 1 };
+    const struct whole_list *list = (const struct whole_list *)query;
     const char *comma = "";
-    sk_buf_printf(&query->body, "{\"%s\":[", ((struct whole_list *)query)->name);
+    sk_buf_printf(&query->body, "{\"%s\":[", list->name);
     for (size_t i = 0; i < query->control->sale->shard_count; i++) {
         for (size_t row = 0; gathered->rows[i] != NULL && row < gathered->counts[i]; row++) {
-            sk_buf_printf(&query->body, "%s%s", comma, sk_rows_text(gathered->rows[i], row, DOCUMENT));
+            const char *document = sk_rows_text(gathered->rows[i], row, DOCUMENT);
+            if (list->with_shard)
+                sk_buf_printf(&query->body, "%s{\"shard\":%zu,%s", comma, i, document + 1);
+            else
+                sk_buf_printf(&query->body, "%s%s", comma, document);
             comma = ",";
         }
     }
@@ -220,22 +226,29 @@ static void whole_on_rows(struct sk_query *query, struct sk_gathered *gathered)
     sk_query_end(query, SK_VERDICT_FOUND, query->body.data);
 }
 
-static void whole_ask(struct sk_control *control, const char *name, enum sk_statement statement, const char *param,
-                      uint64_t handle)
+// NULL: the handle was answered.
+static struct whole_list *whole_list_new(struct sk_control *control, const char *name, uint64_t handle)
 {
     struct whole_list *list = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *list, NULL);
-    if (list == NULL)
-        return;
-    list->name = name;
+    if (list != NULL)
+        list->name = name;
+    return list;
+}
+
+// `param` NULL: the statement has none.
+static void whole_list_ask(struct whole_list *list, enum sk_statement statement, const char *param)
+{
     sk_gather_begin(&list->gather, &list->query, whole_on_rows);
-    for (size_t i = 0; i < control->sale->shard_count; i++)
-        sk_gather_ask(&list->gather, i, statement, 1, &param);
+    for (size_t i = 0; i < list->query.control->sale->shard_count; i++)
+        sk_gather_ask(&list->gather, i, statement, param == NULL ? 0 : 1, &param);
     sk_gather_end(&list->gather);
 }
 
 void sk_find_payment(struct sk_control *control, const char *reference, uint64_t handle)
 {
-    whole_ask(control, "payments", SK_STATEMENT_FIND_PAYMENT, reference, handle);
+    struct whole_list *list = whole_list_new(control, "payments", handle);
+    if (list != NULL)
+        whole_list_ask(list, SK_STATEMENT_FIND_PAYMENT, reference);
 }
 
 void sk_handle_find_payment(const struct sk_context *context, struct sk_request *request)
@@ -251,12 +264,29 @@ void sk_handle_find_payment(const struct sk_context *context, struct sk_request 
 void sk_list_troubles(struct sk_control *control, uint64_t handle)
 {
     char most[SK_PARAM_NUMBER_SIZE];
-    whole_ask(control, "troubles", SK_STATEMENT_TROUBLES, sk_params_number(most, SK_PAGE_MOST), handle);
+    struct whole_list *list = whole_list_new(control, "troubles", handle);
+    if (list != NULL)
+        whole_list_ask(list, SK_STATEMENT_TROUBLES, sk_params_number(most, SK_PAGE_MOST));
 }
 
 void sk_handle_troubles(const struct sk_context *context, struct sk_request *request)
 {
     sk_list_troubles(context->control, request->handle);
+}
+
+// A receiver has a cursor of its own in each shard's feed, and may fail in one and not in another.
+void sk_list_webhooks(struct sk_control *control, uint64_t handle)
+{
+    struct whole_list *list = whole_list_new(control, "receivers", handle);
+    if (list == NULL)
+        return;
+    list->with_shard = control->sale->shard_count > 1;
+    whole_list_ask(list, SK_STATEMENT_WEBHOOK_RECEIVERS, NULL);
+}
+
+void sk_handle_webhooks(const struct sk_context *context, struct sk_request *request)
+{
+    sk_list_webhooks(context->control, request->handle);
 }
 
 // ---- the audit log of operators ----

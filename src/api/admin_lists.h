@@ -1,5 +1,5 @@
 // The admin's lists, apart from vouchers: orders, payments, the audit log of operators, the feed of order events, dead
-// letters, with what is decided about one, and what needs an operator.
+// letters, with what is decided about one, what needs an operator, and the receivers of webhooks.
 //
 // The reactor's thread, as all functions. Each answers its handle once: FOUND and a page; BAD_PARAMETER; UNAVAILABLE;
 // OVERLOADED.
@@ -9,7 +9,7 @@
 #include "call.h"
 #include "page.h"
 
-sk_handle sk_handle_find_orders, sk_handle_find_payment, sk_handle_troubles;
+sk_handle sk_handle_find_orders, sk_handle_find_payment, sk_handle_troubles, sk_handle_webhooks;
 sk_handle sk_handle_admin_orders, sk_handle_admin_payments, sk_handle_admin_events, sk_handle_order_events;
 sk_handle sk_handle_dead_letters, sk_handle_requeue, sk_handle_write_off;
 
@@ -36,6 +36,9 @@ void sk_find_payment(struct sk_control *control, const char *reference, uint64_t
 
 // Vouchers for which an operator has something to do, SK_PAGE_MOST of a kind and shard at most.
 void sk_list_troubles(struct sk_control *control, uint64_t handle);
+
+// How far each receiver of `seckill webhooks` is, in each shard. With several shards each row has its `shard`.
+void sk_list_webhooks(struct sk_control *control, uint64_t handle);
 
 void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
                           uint64_t handle);

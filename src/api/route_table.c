@@ -122,6 +122,7 @@ const struct sk_route sk_route_table[] = {
     {GET, READ, "/admin/payments", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_payments, "voucher state limit cursor", V(FOUND)},
     {GET, READ, "/admin/events", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_order_events, "limit after last wait only", V(FOUND)},
     {GET, READ, "/admin/troubles", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_troubles, "", V(FOUND)},
+    {GET, READ, "/admin/webhooks", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_webhooks, "", V(FOUND)},
     {GET, READ, "/admin/me", NO_BODY, AT_ONCE, FAILURES, OPERATORS, VITAL, sk_handle_me, "", V(FOUND) | V(OVERLOADED)},
     {GET, READ, "/admin/instances", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_instances, "", V(FOUND)},
     {GET, ANYONE, "/openapi.json", NO_BODY, AT_ONCE, DOCUMENTS, BUYERS, 0, sk_handle_openapi, "", V(FOUND)},

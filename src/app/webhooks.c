@@ -3,23 +3,21 @@
 #include "commands.h"
 
 #include <inttypes.h>
-#include <microhttpd.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "clock.h"
 #include "delivery.h"
 #include "findings.h"
-#include "listener.h"
 #include "log.h"
 #include "message.h"
 #include "metrics_text.h"
 #include "pg_once.h"
 #include "post.h"
+#include "text_server.h"
 
-enum { LABELS_SIZE = 128, METRICS_CONNECTIONS = 16, METRICS_IDLE_S = 10, MS_DIGITS = 3 };
+enum { LABELS_SIZE = 128, MS_DIGITS = 3 };
 
 struct webhooks {
     const struct sk_shards *shards;
@@ -79,62 +77,15 @@ static void webhooks_put_metrics(const struct webhooks *all, struct sk_buf *out)
     sk_metrics_text_end(&text);
 }
 
-static enum MHD_Result webhooks_answer(struct MHD_Connection *connection, unsigned status, const char *type,
-                                       const struct sk_buf *body)
+// The texts of the process.
+static bool webhooks_show(void *arg, const char *path, struct sk_buf *out)
 {
-    struct MHD_Response *response = MHD_create_response_from_buffer(body->len, body->data, MHD_RESPMEM_MUST_COPY);
-    if (response == NULL)
-        return MHD_NO;
-    enum MHD_Result result = MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-    if (result == MHD_YES)
-        result = MHD_queue_response(connection, status, response);
-    MHD_destroy_response(response);
-    return result;
-}
-
-static enum MHD_Result webhooks_on_request(void *arg, struct MHD_Connection *connection, const char *url,
-                                           const char *method, const char *version, const char *body, size_t *body_len,
-                                           void **state)
-{
-    static const char metrics_type[] = "text/plain; version=0.0.4; charset=utf-8", plain[] = "text/plain";
-    (void)version;
-    (void)body;
-    if (*state == NULL) { // the head alone: MHD wants to be told that it is read
-        *state = arg;
-        return MHD_YES;
-    }
-    *body_len = 0;
-    struct sk_buf out = {0};
-    bool gets = strcmp(method, MHD_HTTP_METHOD_GET) == 0, metrics = strcmp(url, "/metrics") == 0;
-    bool known = metrics || strcmp(url, "/healthz") == 0;
-    if (known && gets && metrics)
-        webhooks_put_metrics(arg, &out);
-    else
-        sk_buf_puts(&out, known && gets ? "ok\n" : "no\n");
-    unsigned status = !known ? MHD_HTTP_NOT_FOUND : gets ? MHD_HTTP_OK : MHD_HTTP_METHOD_NOT_ALLOWED;
-    enum MHD_Result result =
-        out.failed ? MHD_NO : webhooks_answer(connection, status, metrics ? metrics_type : plain, &out);
-    sk_buf_free(&out);
-    return result;
-}
-
-// False: the address cannot be listened on, which is logged. *daemon stays NULL if there is none to serve.
-static bool webhooks_listen(struct webhooks *all, const char *address, struct MHD_Daemon **daemon)
-{
-    if (address == NULL)
-        return true;
-    int listener = sk_listen(address);
-    if (listener < 0)
-        return false;
-    *daemon =
-        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ITC, 0, NULL, NULL, webhooks_on_request, all,
-                         MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT, (unsigned)METRICS_CONNECTIONS,
-                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)METRICS_IDLE_S, MHD_OPTION_END);
-    if (*daemon == NULL) {
-        sk_log(SK_LOG_ERROR, "cannot serve the metrics of webhooks", "");
-        (void)close(listener);
-    }
-    return *daemon != NULL;
+    bool metrics = strcmp(path, "/metrics") == 0, health = strcmp(path, "/healthz") == 0;
+    if (metrics)
+        webhooks_put_metrics(arg, out);
+    if (health)
+        sk_buf_puts(out, "ok\n");
+    return metrics || health;
 }
 
 // ---- sending ----
@@ -167,7 +118,7 @@ static void webhooks_end(struct webhooks *all)
 static int webhooks_send(const struct sk_config *config, const struct sk_receivers *receivers)
 {
     struct webhooks all = {.shards = &config->stores.shards, .receivers = receivers};
-    struct MHD_Daemon *daemon = NULL;
+    struct sk_text_server *texts = NULL;
     sigset_t signals;
     int caught = 0;
     (void)sigemptyset(&signals);
@@ -175,15 +126,18 @@ static int webhooks_send(const struct sk_config *config, const struct sk_receive
     (void)sigaddset(&signals, SIGINT);
     (void)pthread_sigmask(SIG_BLOCK, &signals, NULL); // before the threads, so that only sigwait() gets them
     (void)signal(SIGPIPE, SIG_IGN);
-    bool good = webhooks_start(&all) == SK_OK && webhooks_listen(&all, config->webhooks_listen, &daemon);
+    bool good = webhooks_start(&all) == SK_OK;
+    if (good && config->webhooks_listen != NULL) {
+        texts = sk_text_server_open(config->webhooks_listen, webhooks_show, &all);
+        good = texts != NULL;
+    }
     if (good) {
         sk_log(SK_LOG_INFO, "sending webhooks", "receivers=%zu shards=%zu listen=%s", receivers->count,
                all.shards->count, config->webhooks_listen == NULL ? "none" : config->webhooks_listen);
         good = sigwait(&signals, &caught) == 0;
         sk_log(SK_LOG_INFO, "stopping", "signal=%d", caught);
     }
-    if (daemon != NULL)
-        MHD_stop_daemon(daemon);
+    sk_text_server_close(texts);
     webhooks_end(&all);
     return good ? 0 : 1;
 }

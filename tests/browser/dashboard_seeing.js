@@ -112,6 +112,26 @@ async function vouchersInTrouble(scene) {
     await gone(page, 'expiry_late');
 }
 
+// Sales go on, so the line is no stop. The cursors are behind all events: these receivers hold nothing back.
+async function receiversFail(scene) {
+    await sql(`insert into webhook_receiver (name, tx, seq, state, tries, why, unsent_at) values
+        ('shop', '9223372036854775807', 0, 'failing', 3, 'answered 500', now() - interval '10 min'),
+        ('mail', '9223372036854775807', 0, 'stopped', 1, 'answered 410', now()), ('pay', '9223372036854775807', 0, 'sending', 0, null, null)`);
+    try {
+        const page = await dashboard(scene);
+        await hasText(trouble(page, 'webhook_failing'), /shop has not taken events since .*\d:\d\d.*: answered 500\..*Check the receiver/s, 'the receiver that fails', FOLLOW_MS);
+        await hasText(trouble(page, 'webhook_stopped'), /mail has not taken events since .*: answered 410.*--resume/s, 'the receiver that has stopped');
+        await appears(line(page, 'books'), 'that something needs somebody');
+        assert.equal(await page.locator('[data-trouble^=webhook]').count(), 2, 'a receiver that takes all is named');
+        await page.locator('#language').click();
+        await hasText(trouble(page, 'webhook_failing'), /shop 自 .* 起没有接收事件：answered 500/, 'the same in Chinese');
+        await sql('delete from webhook_receiver');
+        await gone(page, 'webhook_failing');
+    } finally {
+        await sql('delete from webhook_receiver');
+    }
+}
+
 // The stack has a secret of tickets, an instance of a test has none.
 async function ticketsOff(scene) {
     const voucher = await scene.voucher({ title: 'Only with a ticket', ticket: true });
@@ -206,6 +226,7 @@ export const tests = [
     { name: 'dashboard: Redis away is said first, and nothing stays green', answers: [503], alone: true, run: redisAway },
     { name: 'dashboard: without PostgreSQL orders wait, and nothing is read as empty', answers: [503, 'net'], alone: true, run: postgresqlAway },
     { name: 'dashboard: vouchers in trouble come first', alone: true, run: vouchersInTrouble },
+    { name: 'dashboard: receivers of webhooks that fail are named', alone: true, run: receiversFail },
     { name: 'dashboard: tickets that are off are said', alone: true, run: ticketsOff },
     { name: 'dashboard: an instance that died is missed', alone: true, run: instanceDies },
     { name: 'dashboard: it says since when it has read', run: sinceOpened },

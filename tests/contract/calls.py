@@ -40,6 +40,8 @@ class Caller:
             self.pay(values["order"])
         if operation.id == "resumeVoucher":
             self.shop.main.ask("POST", f"/admin/vouchers/{voucher}/pause", bearer())
+        if operation.id == "listWebhookReceivers":
+            self.shop.receiver()
         self.voucher = voucher
         return operation.path.format(**values)
 

@@ -358,7 +358,8 @@ def shard_away(shop: Shop) -> None:
     half.ask("GET", "/readyz")
     half.ask("GET", "/vouchers")
     half.ask("GET", "/orders", user("alice"))
-    for path in ("/admin/vouchers", "/admin/events"):
+    shop.receiver("half")
+    for path in ("/admin/vouchers", "/admin/events", "/admin/webhooks"):
         half.ask("GET", path, bearer())
     half.instance.end(signal.SIGTERM)  # it would share the work on vouchers that it does not know
 

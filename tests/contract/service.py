@@ -152,6 +152,17 @@ class Shop:
         )
         return self.sql(f"select max(id) from dead_letter where voucher_id = {voucher}")[0][0]
 
+    def receiver(self, database: str = "seckill") -> None:
+        """A receiver of webhooks that fails, which an operator has resumed before. Its cursor is behind all events, or
+        it would hold back the archive."""
+        self.stack.postgres.sql(
+            "insert into webhook_receiver (name, tx, seq, state, tries, why, unsent_at)"
+            " values ('shop', '9223372036854775807', -1, 'failing', 2, 'answered 500', now()) on conflict do nothing;"
+            " insert into admin_event (by_whom, what, voucher_id, detail)"
+            " values ('alice', 'webhook_resume', 0, '{\"receiver\": \"shop\"}')",
+            database,
+        )
+
     def sql(self, script: str) -> list[list[str]]:
         return self.stack.postgres.sql(script)
 

@@ -46,8 +46,9 @@ TEST(each_listener_serves_its_own)
     (void)snprintf(of_voucher[1], PATH_SIZE, "/admin/vouchers/%s", voucher);
     (void)snprintf(of_voucher[2], PATH_SIZE, "/admin/orders?voucher=%s", voucher);
     const char *const ours[] = {"/vouchers", of_voucher[0], "/orders", "/openapi.json", "/"};
-    const char *const theirs[] = {"/admin/vouchers",  of_voucher[1],     of_voucher[2], "/admin/events",
-                                  "/admin/instances", "/admin/troubles", "/admin/me",   "/metrics"};
+    const char *const theirs[] = {"/admin/vouchers", of_voucher[1],      of_voucher[2],
+                                  "/admin/events",   "/admin/instances", "/admin/troubles",
+                                  "/admin/webhooks", "/admin/me",        "/metrics"};
     for (size_t i = 0; i < sizeof theirs / sizeof theirs[0]; i++) {
         ck_assert_msg(ask(operators, "GET", theirs[i], token) == 200, "%s: %d", theirs[i], reply.status);
         ck_assert_int_eq(ask(operators, "GET", theirs[i], ""), 401);

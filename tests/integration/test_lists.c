@@ -381,6 +381,44 @@ TEST(vouchers_in_trouble_are_listed)
     db_run("TRUNCATE payment, order_event");
 }
 
+// Those of each shard, by name. Rows that wait for nothing have no `unsent_since`.
+TEST(receivers_of_webhooks_are_listed)
+{
+    static const char since[] = "\"since\":\"2026-01-31T12:00:00.000Z\"", unsent[] = "2026-01-31T11:59:00.000Z";
+    char expected[IDS_SIZE] = "{\"receivers\":[", shard[32] = "";
+    ck_assert_int_eq(get("/admin/webhooks", ADMIN), 200);
+    ck_assert_str_eq(reply.body, "{\"receivers\":[]}");
+    db_run(
+        "INSERT INTO webhook_receiver (name, tx, seq, state, since, tries, why, unsent_at)"
+        " VALUES ('shop', '0', -1, 'failing', '2026-01-31 12:00Z', 3, 'answered \"500\"', '%s'),"
+        "        ('pay', pg_snapshot_xmax(pg_current_snapshot()), -1, 'sending', '2026-01-31 12:00Z', 0, NULL, NULL),"
+        "        ('old', '0', -1, 'stopped', '2026-01-31 12:00Z', 1, 'answered 410', '%s')",
+        unsent, unsent);
+    db_run("INSERT INTO admin_event (at, by_whom, what, voucher_id, detail)"
+           " VALUES ('2026-01-31 10:00Z', 'alice', 'webhook_skip', 0, '{\"receiver\": \"pay\"}'),"
+           "        ('2026-01-31 11:00Z', 'bob', 'webhook_resume', 0, '{\"receiver\": \"pay\"}')");
+    for (int i = 0; i < stack_shards(); i++) {
+        size_t len = strlen(expected);
+        if (stack_shards() > 1)
+            (void)snprintf(shard, sizeof shard, "\"shard\":%d,", i);
+        (void)snprintf(expected + len, sizeof expected - len,
+                       "%s{%s\"name\":\"old\",\"state\":\"stopped\",%s,\"tries\":1,\"why\":\"answered 410\","
+                       "\"unsent_since\":\"%s\"},"
+                       "{%s\"name\":\"pay\",\"state\":\"sending\",%s,\"tries\":0,"
+                       "\"operated\":{\"what\":\"resume\",\"by\":\"bob\",\"at\":\"2026-01-31T11:00:00.000Z\"}},"
+                       "{%s\"name\":\"shop\",\"state\":\"failing\",%s,\"tries\":3,\"why\":\"answered \\\"500\\\"\","
+                       "\"unsent_since\":\"%s\"}",
+                       i > 0 ? "," : "", shard, since, unsent, shard, since, shard, since, unsent);
+    }
+    (void)snprintf(expected + strlen(expected), sizeof expected - strlen(expected), "]}");
+    ck_assert_int_eq(get("/admin/webhooks", ADMIN), 200);
+    ck_assert_str_eq(reply.body, expected);
+    ck_assert_int_eq(get("/admin/webhooks", ALICE), 401);
+    ck_assert_int_eq(get("/admin/webhooks?limit=1", ADMIN), 422);
+    db_run("DELETE FROM webhook_receiver");
+    db_run("DELETE FROM admin_event WHERE voucher_id = 0");
+}
+
 TEST(letters_come_in_pages)
 {
     char voucher[VOUCHER_ID_SIZE], ids[IDS_SIZE], path[PATH_SIZE];

@@ -333,7 +333,7 @@ static void people_list(struct sk_control *control, const struct call *call, int
         sk_list_to_refund(control, call->units > 2 ? voucher : 0, &page, handle);
         break;
     case 3:
-        sk_list_troubles(control, handle);
+        (call->units > 2 ? sk_list_webhooks : sk_list_troubles)(control, handle);
         break;
     case 4:
         sk_list_admin_events(control, voucher, &page, handle);

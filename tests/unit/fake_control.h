@@ -132,6 +132,7 @@ static inline void must_have_its_class(const struct asked *asked)
     case SK_STATEMENT_FIND_VOUCHERS:
     case SK_STATEMENT_FIND_PAYMENT:
     case SK_STATEMENT_TROUBLES:
+    case SK_STATEMENT_WEBHOOK_RECEIVERS:
         ck_assert_int_eq(asked->class, SK_PG_COMMANDS);
         break;
     case SK_STATEMENT_FIND_ORDER:

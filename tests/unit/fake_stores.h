@@ -58,6 +58,7 @@ static inline const char *arguments_of(const struct asked *asked)
 {
     static char text[1024];
     size_t len = 0;
+    text[0] = '\0';
     for (int i = 0; i < asked->argc; i++)
         len += (size_t)snprintf(text + len, sizeof text - len, i > 0 ? " %s" : "%s",
                                 asked->argv[i] == NULL ? "-" : asked->argv[i]);

@@ -172,7 +172,7 @@ TEST(what_some_shards_have_is_shown)
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
 
-TEST(lists_without_pages_have_one_parameter)
+TEST(lists_without_pages_have_their_parameters)
 {
     static const rows_t rows[] = {{"8", "{\"voucher_id\":\"8\"}"}, {"7", "{\"voucher_id\":\"7\"}"}};
     sk_find_payment(&control, "r1", 1);
@@ -183,6 +183,30 @@ TEST(lists_without_pages_have_one_parameter)
     statement_must_be(SK_STATEMENT_TROUBLES, "100");
     pg_answers(&(const struct sk_rows){2, rows});
     must_be_shown(1, "{\"troubles\":[{\"voucher_id\":\"8\"},{\"voucher_id\":\"7\"}]}");
+    sk_list_webhooks(&control, 1);
+    statement_must_be(SK_STATEMENT_WEBHOOK_RECEIVERS, "");
+    pg_answers(&no_rows);
+    must_be_shown(1, "{\"receivers\":[]}");
+}
+
+// A receiver has a row of its own in each shard, and a name is unique only there.
+TEST(receivers_have_their_shard_where_there_are_several)
+{
+    static const rows_t rows[] = {{"pay", "{\"name\":\"pay\"}"}, {"shop", "{\"name\":\"shop\"}"}};
+    static const struct sk_rows both = {2, rows}, last = {1, &rows[1]};
+    sk_list_webhooks(&control, 1);
+    pg_answers(&both);
+    must_be_shown(1, "{\"receivers\":[{\"name\":\"pay\"},{\"name\":\"shop\"}]}");
+    sale.shard_count = 2;
+    sk_list_webhooks(&control, 1);
+    pg_answers(&both);
+    pg_answers(&last);
+    must_be_shown(1, "{\"receivers\":[{\"shard\":0,\"name\":\"pay\"},{\"shard\":0,\"name\":\"shop\"},"
+                     "{\"shard\":1,\"name\":\"shop\"}]}");
+    sk_list_webhooks(&control, 1);
+    pg_answers(NULL);
+    pg_answers(&last);
+    must_be_shown(1, "{\"receivers\":[{\"shard\":1,\"name\":\"shop\"}],\"complete\":false}");
 }
 
 // ---- the feed of order events ----

@@ -69,7 +69,7 @@ HANDLER(pause) HANDLER(resume) HANDLER(close) HANDLER(stock) HANDLER(settlement)
 HANDLER(admin_vouchers) HANDLER(admin_orders) HANDLER(admin_payments) HANDLER(find_orders) HANDLER(find_payment)
 HANDLER(troubles) HANDLER(me) HANDLER(admin_events) HANDLER(order_events) HANDLER(requeue) HANDLER(write_off)
 HANDLER(metrics) HANDLER(health) HANDLER(ready) HANDLER(not_found) HANDLER(openapi) HANDLER(instances) HANDLER(page)
-HANDLER(demo_pay) HANDLER(to_dashboard)
+HANDLER(demo_pay) HANDLER(to_dashboard) HANDLER(webhooks)
 
 // What the routes open: that it is there, and closed, is all that matters.
 static int opened;
@@ -351,6 +351,7 @@ TEST(each_route_has_its_handlers_and_its_wait)
         {"/admin/payments", STORES, {"admin_payments"}, "GET, HEAD"},
         {"/admin/payments/find", STORES, {"find_payment"}, "GET, HEAD"},
         {"/admin/troubles", STORES, {"troubles"}, "GET, HEAD"},
+        {"/admin/webhooks", STORES, {"webhooks"}, "GET, HEAD"},
         {"/admin/events", STORES, {"order_events"}, "GET, HEAD"},
         {"/admin/instances", STORES, {"instances"}, "GET, HEAD"},
         {"/admin/me", 0, {"me"}, "GET, HEAD"},

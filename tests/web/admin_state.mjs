@@ -14,7 +14,7 @@ import { pathOf, stepOf, thinned } from '../../web/admin/plot.js';
 import { moneyOf, ordersOf, sentencesOf, unitsOf } from '../../web/admin/sentences.js';
 import { POINTS_MAX, createSeries } from '../../web/admin/series.js';
 import { centsOf, changesOf, fieldsOf, localTime, priceText, termsOf, timeOf, wholeOf } from '../../web/admin/terms.js';
-import { gradeOf, KINDS, STOPS, troublesOf } from '../../web/admin/troubles.js';
+import { gradeOf, KINDS, receiversBehind, STOPS, troublesOf } from '../../web/admin/troubles.js';
 import { reasons, words } from '../../web/admin/words.js';
 
 // ---- series ----
@@ -249,8 +249,8 @@ test('without Redis there is nothing to compare', () => {
 
 const frame = (gauges, more) => ({ gauges: { reactors: 2, reactors_ready: 2, redis_links: 4, postgresql_links: 6, journal_oldest: 0,
     round_age: 1, tickets_on: 1, orders: 0, ...gauges }, servers: [], differing: [], ...more });
-const kindsOf = ({ away_ms = null, gauges, more, instances = [{ name: 'a:1', state: 'alive', gone_ms: 0 }], ticketed = [], differing = [], troubles = [] }) =>
-    troublesOf({ away_ms, frames: [frame(gauges, more)], instances, shown: { ticketed, differing }, troubles }).map(({ kind }) => kind);
+const kindsOf = ({ away_ms = null, gauges, more, instances = [{ name: 'a:1', state: 'alive', gone_ms: 0 }], ticketed = [], differing = [], troubles = [], receivers = [] }) =>
+    troublesOf({ away_ms, frames: [frame(gauges, more)], instances, shown: { ticketed, differing }, troubles, receivers }).map(({ kind }) => kind);
 const found = (frames, troubles = null) => troublesOf({ away_ms: null, frames, instances: null, shown: null, troubles });
 
 test('nothing is wrong where nothing is', () => {
@@ -276,6 +276,7 @@ test('each trouble is seen', () => {
         ['expiry_late', { troubles: late }],
         ['journal_old', { gauges: { journal_oldest: 61 } }],
         ['audit_stalls', { gauges: { round_age: 31 } }],
+        ...['webhook_stopped', 'webhook_failing', 'webhook_behind'].map((kind) => [kind, { receivers: [{ kind, receiver: 'shop', since: 1 }] }]),
     ];
     for (const [kind, state] of cases) {
         assert.deepEqual(kindsOf(state), [kind], JSON.stringify(state));
@@ -283,6 +284,31 @@ test('each trouble is seen', () => {
     assert.deepEqual([...new Set(cases.map(([kind]) => kind))].sort(), [...KINDS].sort());
     const [sum] = found([frame()], [...letters, { ...letters[0], voucher_id: '6', count: 1 }]);
     assert.deepEqual(sum, { kind: 'dead_letters', values: { count: 3 }, vouchers: ['7', '6'] });
+});
+
+const NOON = Date.parse('2026-01-31T12:00:00.000Z');
+const before = (ms) => new Date(NOON - ms).toISOString();
+const receiver = (name, state, unsent_ms, more) => ({ name, state, since: before(3e6), tries: 0,
+    ...(unsent_ms === null ? {} : { unsent_since: before(unsent_ms) }), ...more });
+
+test('receivers that take what is sent are not named, others each in a line with why', () => {
+    const well = [receiver('idle', 'sending', null), receiver('shop', 'sending', 60000)];
+    assert.deepEqual(receiversBehind([], NOON), []);
+    assert.deepEqual(receiversBehind(well, NOON), []);
+    const behind = receiversBehind([...well, receiver('slow', 'sending', 60001), receiver('old', 'stopped', 9000, { why: 'answered 410' }),
+        receiver('pay', 'failing', 50, { why: 'answered 500' }), receiver('mail', 'failing', 70, { why: 'no answer' })], NOON);
+    const lines = troublesOf({ away_ms: null, frames: [frame()], instances: null, shown: null, troubles: null, receivers: behind });
+    assert.deepEqual(lines.map(({ kind, values }) => [kind, values.receiver, NOON - values.since, values.why]), [
+        ['webhook_stopped', 'old', 9000, 'answered 410'], ['webhook_failing', 'pay', 50, 'answered 500'],
+        ['webhook_failing', 'mail', 70, 'no answer'], ['webhook_behind', 'slow', 60001, undefined]]);
+});
+
+test('of the shards of a receiver the worst is said, and of equals the oldest', () => {
+    const rows = [receiver('shop', 'failing', 50, { shard: 0, why: 'a' }), receiver('shop', 'failing', 70, { shard: 1, why: 'b' }),
+        receiver('shop', 'sending', 90000, { shard: 2 }), receiver('shop', 'failing', 60, { shard: 3, why: 'c' })];
+    assert.deepEqual(receiversBehind(rows, NOON), [{ kind: 'webhook_failing', receiver: 'shop', since: NOON - 70, why: 'b' }]);
+    const stopped = receiversBehind([...rows, receiver('shop', 'stopped', 5, { shard: 4, why: 'd' })], NOON);
+    assert.deepEqual(stopped.map(({ kind, why }) => [kind, why]), [['webhook_stopped', 'd']]);
 });
 
 test('a difference is named once, and none that a dead letter explains', () => {

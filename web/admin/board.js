@@ -14,7 +14,7 @@ import { createOrders } from './orders.js';
 import { createPoller } from './poller.js';
 import { parseMetrics } from './prometheus.js';
 import { createSeverity } from './severity.js';
-import { troublesOf } from './troubles.js';
+import { receiversBehind, troublesOf } from './troubles.js';
 import { createVouchers } from './vouchers.js';
 
 const OLD_MS = 6000; // an answer that is older is marked
@@ -29,6 +29,7 @@ const PERIODS = {
     detail: [1000, null],
     instances: [1000, 'instances'],
     troubles: [5000, null],
+    webhooks: [10000, null],
     events: [2000, 'events'],
 };
 
@@ -42,7 +43,7 @@ export function createBoard({ root, call, roles, speech }) {
     const processes = createProcesses();
     const seen = createSeen();
     const answered = {}; // part of the page -> {ms, wall_ms} of its last answer
-    let away = null, opened_ms = null, since_ms = null, newest = null, living = null, notice = null, closed = false, troubles = null;
+    let away = null, opened_ms = null, since_ms = null, newest = null, living = null, notice = null, closed = false, troubles = null, receivers = null;
 
     const figures = createFigures({ list: at('tiles'), scope: at('scope'), speech });
     const charts = createCharts({ root: at('charts'), legs: at('legs'), template: template('chart'), speech });
@@ -116,11 +117,20 @@ export function createBoard({ root, call, roles, speech }) {
         return isGood(answer);
     }
 
+    async function askWebhooks() {
+        const answer = await call('/admin/webhooks');
+        if (isGood(answer)) {
+            receivers = receiversBehind(answer.body.receivers, clock.now() ?? Date.now());
+            judge();
+        }
+        return isGood(answer);
+    }
+
     // Nothing is called well before everything was read once.
     function judge() {
         const frames = processes.frames();
-        const found = troublesOf({ away_ms: away, frames, instances: living, shown: vouchers.notable(), troubles });
-        const known = frames.length > 0 && living !== null && troubles !== null;
+        const found = troublesOf({ away_ms: away, frames, instances: living, shown: vouchers.notable(), troubles, receivers });
+        const known = frames.length > 0 && living !== null && troubles !== null && receivers !== null;
         severity.take(known || found.length > 0 ? found : null);
         vouchers.pin([...new Set(found.flatMap((one) => one.vouchers))]);
     }
@@ -174,7 +184,7 @@ export function createBoard({ root, call, roles, speech }) {
 
     // ---- pollers ----
 
-    const asks = { metrics, ...vouchers.asks, instances: askInstances, troubles: askTroubles, events: lately.ask };
+    const asks = { metrics, ...vouchers.asks, instances: askInstances, troubles: askTroubles, webhooks: askWebhooks, events: lately.ask };
     const pollers = Object.fromEntries(Object.entries(PERIODS).map(([name, [every_ms, shows]]) => [name, createPoller({
         every_ms,
         visible: () => !document.hidden,

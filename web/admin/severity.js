@@ -1,5 +1,5 @@
-// The one line that says whether sales can sell and the books can balance: in words, with what to do next, and where
-// that is described at length.
+// The one line that says whether sales can sell, the books can balance and receivers get their events: in words, with what
+// to do next, and where that is described at length.
 import { element, setText } from '../common/dom.js';
 import { createFilled } from './details.js';
 import { gradeOf } from './troubles.js';

@@ -1,30 +1,51 @@
-// What keeps a sale from selling, or the books from balancing, from all that the page has read. Pure.
+// What keeps a sale from selling, the books from balancing, or a receiver of webhooks from its events, from all that the
+// page has read. Pure.
 import { awayOf, gaugeOf, shortOf } from './frame.js';
 
 // Each kind has its words in words.js: name_*, trouble_*, do_* and more_*. Of STOPS nothing can be bought or committed
-// meanwhile; of the rest the books need somebody. The worst come first.
+// meanwhile; the rest needs somebody. The worst come first.
 //
 // While a store is away nothing expires, is settled or compared: FOLLOW_FROM_AWAY are left out, as their cause is said.
 export const STOPS = ['service_away', 'redis_away', 'postgresql_away', 'not_ready', 'tickets_off'];
-export const KINDS = [...STOPS, 'books_differ', 'dead_letters', 'instance_missed', 'expiry_late', 'journal_old', 'audit_stalls'];
+export const KINDS = [...STOPS, 'books_differ', 'dead_letters', 'instance_missed', 'expiry_late', 'journal_old', 'audit_stalls',
+    'webhook_stopped', 'webhook_failing', 'webhook_behind'];
 
 const FOLLOW_FROM_AWAY = ['expiry_late', 'journal_old', 'audit_stalls'];
 const JOURNAL_OLD_S = 60;
 const AUDIT_STALLS_S = 30;
+const WEBHOOK_BEHIND_MS = 60000;
 const oldest = (a, b) => Math.max(a, b);
 
 // away_ms: since when nothing has answered; null: it answers. frames: frame.js, of the processes that have answered.
-// instances: createSeen(), shown: of vouchers.js, troubles: of GET /admin/troubles; null: not read yet. Gives [{kind,
-// values, vouchers}].
-export function troublesOf({ away_ms, frames, instances, shown, troubles }) {
+// instances: createSeen(), shown: of vouchers.js, troubles: of GET /admin/troubles, receivers: receiversBehind(); null: not
+// read yet. Gives [{kind, values, vouchers}].
+export function troublesOf({ away_ms, frames, instances, shown, troubles, receivers }) {
     const found = away_ms !== null ? { service_away: { values: { since: away_ms } } } : {
         ...ofHealth(frames),
         ...ofVouchers(frames, shown ?? { ticketed: [], differing: [] }, troubles ?? []),
         instance_missed: missedOf((instances ?? []).filter(({ state }) => state === 'missed')),
+        ...ofWebhooks(receivers ?? []),
     };
     const isAway = found.redis_away || found.postgresql_away;
     const kinds = KINDS.filter((kind) => found[kind] && !(isAway && FOLLOW_FROM_AWAY.includes(kind)));
-    return kinds.map((kind) => ({ kind, values: {}, vouchers: [], ...found[kind] }));
+    return kinds.flatMap((kind) => [found[kind]].flat().map((one) => ({ kind, values: {}, vouchers: [], ...one })));
+}
+
+// The receivers of GET /admin/webhooks that do not take their events, or lack some for a minute: [{kind, receiver, since,
+// why}]. With several shards one has several rows, of which the worst is said. now_ms: of the service, when it answered,
+// so that none falls behind only because the page reads nothing new.
+export function receiversBehind(rows, now_ms) {
+    const found = new Map();
+    const isWorse = (one, other) => (KINDS.indexOf(one.kind) - KINDS.indexOf(other.kind) || one.since - other.since) < 0;
+    for (const { name: receiver, state, since, why, unsent_since: unsent } of rows) {
+        const kind = `webhook_${state === 'sending' ? 'behind' : state}`;
+        const row = { kind, receiver, since: Date.parse(unsent ?? since), why };
+        const is = state !== 'sending' || (unsent !== undefined && now_ms - row.since > WEBHOOK_BEHIND_MS);
+        if (is && (!found.has(receiver) || isWorse(row, found.get(receiver)))) {
+            found.set(receiver, row);
+        }
+    }
+    return [...found.values()];
 }
 
 // How sales are: `well`; `books`, which need somebody; `waits`: orders are accepted, and none is committed; `stops`:
@@ -74,6 +95,13 @@ function ofVouchers(frames, shown, troubles) {
         dead_letters: some(held, { count: letters.reduce((sum, one) => sum + one.count, 0) }),
         expiry_late: some(late.map((one) => one.voucher_id), { age_s: Math.max(0, ...late.map((one) => one.late_s)) }),
     };
+}
+
+// A line for each.
+function ofWebhooks(receivers) {
+    const kinds = [...new Set(receivers.map(({ kind }) => kind))];
+    return Object.fromEntries(kinds.map((one) => [one, receivers.filter(({ kind }) => kind === one)
+        .map(({ receiver, since, why }) => ({ values: { receiver, since, why } }))]));
 }
 
 function missedOf(missed) {

@@ -16,6 +16,9 @@ const ALERTS = {
     instance_missed: 'SeckillDown',
     journal_old: 'SeckillJournalOld',
     audit_stalls: 'SeckillUpkeepStalls',
+    webhook_stopped: 'SeckillWebhookStopped',
+    webhook_failing: 'SeckillWebhookBehind',
+    webhook_behind: 'SeckillWebhookBehind',
 };
 
 const speech = createSpeech(createStorage('localStorage'));
