@@ -2,7 +2,7 @@
 -- that both fail over together, and come back together from an older copy. There is no queue, and no state of single
 -- events: what stands behind the cursor is to be sent.
 CREATE TABLE webhook_receiver (
-    name      text        PRIMARY KEY CHECK (name ~ '^[A-Za-z0-9_.-]{1,64}$'),
+    name      text COLLATE "C" PRIMARY KEY CHECK (name ~ '^[A-Za-z0-9_.-]{1,64}$'),
     tx        xid8        NOT NULL, -- it has taken all events up to this one
     seq       bigint      NOT NULL,
     state     text        NOT NULL DEFAULT 'sending' CHECK (state IN ('sending', 'failing', 'stopped')),
@@ -174,16 +174,21 @@ DO $$
 DECLARE
     v_function text;
 BEGIN
-    FOREACH v_function IN ARRAY ARRAY['webhook_begin(text, text)', 'webhook_took(text, xid8, bigint, xid8, bigint)',
-                                      'webhook_failed(text, xid8, bigint, text, text, timestamptz, xid8, bigint, text)',
-                                      'webhook_find(text)',
-                                      'webhook_operate(text, text)',
-                                      'webhook_receivers()'] LOOP
+    FOREACH v_function IN ARRAY ARRAY[
+        'webhook_begin(text, text)', 'webhook_took(text, xid8, bigint, xid8, bigint)',
+        'webhook_failed(text, xid8, bigint, text, text, timestamptz, xid8, bigint, text)', 'webhook_find(text)',
+        'webhook_operate(text, text)', 'webhook_receivers()', 'archive_next(bigint, integer)'] LOOP
         EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER SET search_path = %I, pg_temp', v_function, current_schema());
-        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', v_function);
-        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO seckill_service', v_function);
     END LOOP;
-    REVOKE EXECUTE ON FUNCTION webhook_waits_for(bigint) FROM PUBLIC;
-    EXECUTE format('ALTER FUNCTION archive_next(bigint, integer) SECURITY DEFINER SET search_path = %I, pg_temp', current_schema());
+    REVOKE EXECUTE ON FUNCTION webhook_begin(text, text), webhook_took(text, xid8, bigint, xid8, bigint),
+                               webhook_failed(text, xid8, bigint, text, text, timestamptz, xid8, bigint, text),
+                               webhook_find(text), webhook_operate(text, text), webhook_receivers(),
+                               webhook_waits_for(bigint) FROM PUBLIC;
+    GRANT EXECUTE ON FUNCTION webhook_begin(text, text) TO seckill_service;
+    GRANT EXECUTE ON FUNCTION webhook_took(text, xid8, bigint, xid8, bigint) TO seckill_service;
+    GRANT EXECUTE ON FUNCTION webhook_failed(text, xid8, bigint, text, text, timestamptz, xid8, bigint, text) TO seckill_service;
+    GRANT EXECUTE ON FUNCTION webhook_find(text) TO seckill_service;
+    GRANT EXECUTE ON FUNCTION webhook_operate(text, text) TO seckill_service;
+    GRANT EXECUTE ON FUNCTION webhook_receivers() TO seckill_service;
 END
 $$;

@@ -114,17 +114,18 @@ async function vouchersInTrouble(scene) {
 
 // Sales go on, so the line is no stop. The cursors are behind all events: these receivers hold nothing back.
 async function receiversFail(scene) {
-    await sql(`insert into webhook_receiver (name, tx, seq, state, tries, why, unsent_at) values
-        ('shop', '9223372036854775807', 0, 'failing', 3, 'answered 500', now() - interval '10 min'),
-        ('mail', '9223372036854775807', 0, 'stopped', 1, 'answered 410', now()), ('pay', '9223372036854775807', 0, 'sending', 0, null, null)`);
+    await sql(`insert into webhook_receiver (name, tx, seq, state, tries, why, unsent_at, page_tx, page_seq, page_id) values
+        ('shop', '9223372036854775807', 0, 'failing', 3, 'HTTP 500', now() - interval '10 min', '7', 1, 'id'),
+        ('mail', '9223372036854775807', 0, 'stopped', 1, 'HTTP 410', now(), '7', 1, 'id'),
+        ('pay', '9223372036854775807', 0, 'sending', 0, null, null, null, null, null)`);
     try {
         const page = await dashboard(scene);
-        await hasText(trouble(page, 'webhook_failing'), /shop has not taken events since .*\d:\d\d.*: answered 500\..*Check the receiver/s, 'the receiver that fails', FOLLOW_MS);
-        await hasText(trouble(page, 'webhook_stopped'), /mail has not taken events since .*: answered 410.*--resume/s, 'the receiver that has stopped');
+        await hasText(trouble(page, 'webhook_failing'), /shop has not taken events since .*\d:\d\d.*: HTTP 500\..*Check the receiver/s, 'the receiver that fails', FOLLOW_MS);
+        await hasText(trouble(page, 'webhook_stopped'), /mail has not taken events since .*: HTTP 410.*--resume/s, 'the receiver that has stopped');
         await appears(line(page, 'books'), 'that something needs somebody');
         assert.equal(await page.locator('[data-trouble^=webhook]').count(), 2, 'a receiver that takes all is named');
         await page.locator('#language').click();
-        await hasText(trouble(page, 'webhook_failing'), /shop 自 .* 起没有接收事件：answered 500/, 'the same in Chinese');
+        await hasText(trouble(page, 'webhook_failing'), /shop 自 .* 起没有接收事件：HTTP 500/, 'the same in Chinese');
         await sql('delete from webhook_receiver');
         await gone(page, 'webhook_failing');
     } finally {

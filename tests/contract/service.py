@@ -156,8 +156,8 @@ class Shop:
         """A receiver of webhooks that fails, which an operator has resumed before. Its cursor is behind all events, or
         it would hold back the archive."""
         self.stack.postgres.sql(
-            "insert into webhook_receiver (name, tx, seq, state, tries, why, unsent_at)"
-            " values ('shop', '9223372036854775807', -1, 'failing', 2, 'answered 500', now()) on conflict do nothing;"
+            "insert into webhook_receiver (name, tx, seq, state, tries, why, unsent_at, page_tx, page_seq, page_id)"
+            " values ('shop', '9223372036854775807', -1, 'failing', 2, 'HTTP 500', now(), '7', 1, 'id') on conflict do nothing;"
             " insert into admin_event (by_whom, what, voucher_id, detail)"
             " values ('alice', 'webhook_resume', 0, '{\"receiver\": \"shop\"}')",
             database,

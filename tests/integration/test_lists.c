@@ -389,10 +389,11 @@ TEST(receivers_of_webhooks_are_listed)
     ck_assert_int_eq(get("/admin/webhooks", ADMIN), 200);
     ck_assert_str_eq(reply.body, "{\"receivers\":[]}");
     db_run(
-        "INSERT INTO webhook_receiver (name, tx, seq, state, since, tries, why, unsent_at)"
-        " VALUES ('shop', '0', -1, 'failing', '2026-01-31 12:00Z', 3, 'answered \"500\"', '%s'),"
-        "        ('pay', pg_snapshot_xmax(pg_current_snapshot()), -1, 'sending', '2026-01-31 12:00Z', 0, NULL, NULL),"
-        "        ('old', '0', -1, 'stopped', '2026-01-31 12:00Z', 1, 'answered 410', '%s')",
+        "INSERT INTO webhook_receiver (name, tx, seq, state, since, tries, why, unsent_at, page_tx, page_seq, page_id)"
+        " VALUES ('shop', '0', -1, 'failing', '2026-01-31 12:00Z', 3, 'answered \"500\"', '%s', '7', 1, 'id'),"
+        "        ('pay', pg_snapshot_xmax(pg_current_snapshot()), -1, 'sending', '2026-01-31 12:00Z', 0, NULL, NULL, "
+        "NULL, NULL, NULL),"
+        "        ('old', '0', -1, 'stopped', '2026-01-31 12:00Z', 1, 'answered 410', '%s', '7', 1, 'id')",
         unsent, unsent);
     db_run("INSERT INTO admin_event (at, by_whom, what, voucher_id, detail)"
            " VALUES ('2026-01-31 10:00Z', 'alice', 'webhook_skip', 0, '{\"receiver\": \"pay\"}'),"
