@@ -105,9 +105,16 @@ static struct sk_response *answer_make_problem(struct sk_request *request, const
     return response;
 }
 
-static struct sk_response *answer_make_refusal(struct sk_request *request, enum sk_verdict verdict)
+static const char *const answer_policies[] = {[SK_POLICY_USER] = "user", [SK_POLICY_ADDRESS] = "address"};
+
+// `limit`: that of the request. A refusal for a rate names it (draft-ietf-httpapi-ratelimit-headers-11).
+static struct sk_response *answer_make_refusal(struct sk_request *request, enum sk_verdict verdict,
+                                               const struct sk_limit *limit)
 {
-    return answer_make_problem(request, &(struct sk_answer){.verdict = verdict}, "");
+    char members[MEMBERS_SIZE] = "";
+    if (verdict == SK_VERDICT_RATE_LIMITED && limit->policy != SK_POLICY_NONE)
+        (void)snprintf(members, sizeof members, ",\"violated-policies\":[\"%s\"]", answer_policies[limit->policy]);
+    return answer_make_problem(request, &(struct sk_answer){.verdict = verdict}, members);
 }
 
 // ---- canned answers ----
@@ -164,14 +171,14 @@ struct sk_answers {
 static struct sk_response *canned_finish(const struct sk_answers *answers, const struct canned_key *key,
                                          struct sk_response *response)
 {
-    static const char *const policies[] = {[SK_POLICY_USER] = "user", [SK_POLICY_ADDRESS] = "address"};
     if (answers->cors != NULL && key->what != CANNED_PREFLIGHT)
         sk_cors_mark(answers->cors, key->origin, response);
     if (key->last)
         sk_response_header(response, "Connection", "close");
     if (key->limit.policy != SK_POLICY_NONE) {
         char left[LIMIT_SIZE];
-        (void)snprintf(left, sizeof left, "\"%s\";r=%" PRIu32 ";t=1", policies[key->limit.policy], key->limit.left);
+        (void)snprintf(left, sizeof left, "\"%s\";r=%" PRIu32 ";t=1", answer_policies[key->limit.policy],
+                       key->limit.left);
         sk_response_header(response, "RateLimit-Policy", answers->policy);
         sk_response_header(response, "RateLimit", left);
     }
@@ -183,7 +190,7 @@ static struct sk_response *canned_make(const struct sk_answers *answers, const s
     return canned_finish(answers, key,
                          key->what == CANNED_PREFLIGHT ? sk_cors_preflight(answers->cors, key->origin)
                          : key->what == CANNED_OK      ? answer_make_ok(NULL)
-                                                       : answer_make_refusal(NULL, (enum sk_verdict)key->what));
+                                                  : answer_make_refusal(NULL, (enum sk_verdict)key->what, &key->limit));
 }
 
 struct sk_answers *sk_answers_open(const struct sk_cors *cors)
@@ -350,7 +357,7 @@ void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *requ
     else if (traced && key.limit.policy == SK_POLICY_NONE)
         response = copy_take(answers, canned_find(answers, &key), request);
     if (response == NULL)
-        answer_once(answers, request, verdict, answer_make_refusal(request, verdict));
+        answer_once(answers, request, verdict, answer_make_refusal(request, verdict, &request->limit));
     else
         answer_send(request, verdict, sk_verdict_http_status(verdict), response);
 }
@@ -487,7 +494,7 @@ void sk_answer_errors(const struct sk_answers *answers, struct sk_request *reque
 void sk_answer_allow(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                      const char *allow)
 {
-    struct sk_response *response = answer_make_refusal(request, verdict);
+    struct sk_response *response = answer_make_refusal(request, verdict, &request->limit);
     sk_response_header(response, "Allow", allow);
     answer_once(answers, request, verdict, response);
 }

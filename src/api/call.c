@@ -9,9 +9,25 @@
 #include "text.h"
 #include "verdict.h"
 
-enum { WAIT_MAX_S = 60, KEY_MAX = 255 };
+enum { WAIT_MAX_S = 60 };
 
-bool sk_call_read_key(const struct sk_context *context, struct sk_request *request, const char **key)
+// Undoes the quotes and escapes of a string of structured fields. NULL: it is none, or too long.
+static const char *call_unquote(const char *text, char room[SK_REQUEST_KEY_SIZE])
+{
+    size_t len = 0;
+    for (text++; *text != '"'; text++) {
+        if (*text == '\\' && *++text != '"' && *text != '\\')
+            return NULL;
+        if (*text == '\0' || len == SK_REQUEST_KEY_SIZE - 1)
+            return NULL;
+        room[len++] = *text;
+    }
+    room[len] = '\0';
+    return text[1] == '\0' ? room : NULL;
+}
+
+bool sk_call_read_key(const struct sk_context *context, struct sk_request *request, char room[SK_REQUEST_KEY_SIZE],
+                      const char **key)
 {
     unsigned count = 0;
     *key = NULL;
@@ -19,8 +35,10 @@ bool sk_call_read_key(const struct sk_context *context, struct sk_request *reque
         *key = sk_request_header(request, "idempotency-key", &count);
     if (count == 0)
         return true;
-    size_t len = strlen(*key);
-    bool good = count == 1 && len >= 1 && len <= KEY_MAX && sk_text_within(*key, '!', '~');
+    if (count == 1 && **key == '"')
+        *key = call_unquote(*key, room);
+    size_t len = *key == NULL ? 0 : strlen(*key);
+    bool good = count == 1 && len >= 1 && len < SK_REQUEST_KEY_SIZE && sk_text_within(*key, '!', '~');
     if (!good)
         sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_IDEMPOTENCY_KEY);
     return good;

@@ -53,7 +53,7 @@ struct sk_call {
     sk_handle *on_expired;   // no answer came in time; NULL: 503 UNAVAILABLE
     sk_handle *on_gone;      // the client of a suspended request has left, or a stream ends; NULL: nothing to do
     const char *only_while;  // GET /orders/{id}: waits while the status is this one; NULL: while it may change
-    unsigned wait_s;         // GET /orders/{id}, /admin/events: how long to wait
+    unsigned wait_s;         // GET /orders/{id}, /admin/events, POST /seckill/{id}: how long to wait
     uint16_t quantity;       // units to buy
     uint16_t checked;        // GET /vouchers/events: so many of its vouchers were checked, and exist
     bool respond_async;      // the client does not wait for the commit
@@ -66,8 +66,12 @@ static inline struct sk_call *sk_call_of(struct sk_request *request)
     return (struct sk_call *)(void *)request->note.bytes;
 }
 
-// Reads Idempotency-Key: 1 to 255 visible ASCII characters; *key NULL: not sent. False: the request was refused.
-bool sk_call_read_key(const struct sk_context *context, struct sk_request *request, const char **key);
+// Reads Idempotency-Key: 1 to 255 visible ASCII characters, or a string of structured fields (RFC 9651, 3.3.3), which
+// is the same key without its quotes. *key lies in the request or in `room`; NULL: not sent. False: the request was
+// refused.
+enum { SK_REQUEST_KEY_SIZE = 256 };
+bool sk_call_read_key(const struct sk_context *context, struct sk_request *request, char room[SK_REQUEST_KEY_SIZE],
+                      const char **key);
 
 // Reads the parameter `wait`, 0 to 60 seconds, into the call. False: the request was refused.
 bool sk_call_read_wait(const struct sk_context *context, struct sk_request *request);

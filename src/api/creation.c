@@ -180,8 +180,9 @@ void sk_handle_create(const struct sk_context *context, struct sk_request *reque
 {
     struct sk_terms terms;
     struct sk_fields read;
+    char room[SK_REQUEST_KEY_SIZE];
     const char *key;
-    if (!sk_call_read_key(context, request, &key))
+    if (!sk_call_read_key(context, request, room, &key))
         return;
     struct sk_terms_rules rules = sk_terms_rules(context);
     enum sk_verdict verdict = sk_terms_read(request->body.data, request->body.len, &rules, &terms, &read);

@@ -295,7 +295,7 @@ static bool operate_read(const struct sk_context *context, struct sk_request *re
 {
     const struct sk_call *call = sk_call_of(request);
     *operation = (struct sk_operation){.voucher_id = call->voucher_id, .by = call->by, .if_match = call->if_match};
-    return sk_call_read_key(context, request, &operation->key);
+    return sk_call_read_key(context, request, operation->key_room, &operation->key);
 }
 
 static void operate_add_term(struct operate *operate, int64_t term)

@@ -19,9 +19,10 @@ sk_handle sk_handle_change, sk_handle_pause, sk_handle_resume, sk_handle_close, 
 // The parameters that all calls have.
 struct sk_operation {
     int64_t voucher_id;
-    const char *key;  // NULL: one is made, for this call alone; borrowed for the call
-    const char *by;   // who asks, for the audit log; borrowed for the call
-    int64_t if_match; // the version that the change is meant for; 0: any
+    const char *key;                    // NULL: one is made, for this call alone; borrowed for the call
+    const char *by;                     // who asks, for the audit log; borrowed for the call
+    int64_t if_match;                   // the version that the change is meant for; 0: any
+    char key_room[SK_REQUEST_KEY_SIZE]; // where `key` may lie
 };
 
 // The reactor's thread, as all functions. Each answers its handle once: FOUND with the voucher and its version, also if

@@ -19,6 +19,7 @@
 #include "verdict.h"
 
 enum { COLUMN_STATE = 0, COLUMN_ORDER = 1 };
+enum { PREFER_FIELDS_MAX = 8, MS_PER_S = 1000 };
 
 struct late_purchase {
     struct sk_query query;
@@ -176,8 +177,11 @@ void sk_purchase_on_result(const struct sk_context *context, struct sk_request *
         memcpy(call->order_id, result->order_id, len); // without printf: every winner comes here
         call->order_id[len] = '\0';
         call->on_expired = purchase_on_expired;
-        if (!call->respond_async)
-            return; // the commit or the deadline answers
+        if (!call->respond_async) { // the commit or the deadline answers
+            if (call->wait_s > 0 && call->wait_s * MS_PER_S < (uint64_t)context->options->api->confirm_timeout_ms)
+                sk_request_extend(request, call->wait_s * MS_PER_S);
+            return;
+        }
     }
     purchase_answer(context, request, result);
 }
@@ -214,17 +218,32 @@ static bool purchase_read_quantity(const struct sk_context *context, struct sk_r
     return good;
 }
 
+// `wait` shortens the wait for the commit; with 0 there is none. The last field counts.
+static void purchase_read_preferences(struct sk_request *request)
+{
+    struct sk_call *call = sk_call_of(request);
+    const char *values[PREFER_FIELDS_MAX];
+    size_t count = sk_request_header_values(request, "prefer", values, PREFER_FIELDS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        unsigned wait_s = 0;
+        bool waits = sk_prefer_wait(values[i], &wait_s);
+        call->respond_async = call->respond_async || sk_prefer_async(values[i]) || (waits && wait_s == 0);
+        call->wait_s = waits ? wait_s : call->wait_s;
+    }
+}
+
 void sk_handle_buy(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_call *call = sk_call_of(request);
     struct sk_purchase_result result;
+    char room[SK_REQUEST_KEY_SIZE];
     const char *key;
-    call->respond_async =
-        SK_REQUEST_MAY_HAVE(request, "prefer") && sk_request_header_any(request, "prefer", sk_prefer_async);
+    if (SK_REQUEST_MAY_HAVE(request, "prefer"))
+        purchase_read_preferences(request);
     call->quantity = 1;
     if (context->draining) {
         sk_answer_refusal(context->answers, request, SK_VERDICT_SHUTTING_DOWN);
-    } else if (sk_call_read_key(context, request, &key) &&
+    } else if (sk_call_read_key(context, request, room, &key) &&
                (request->body.len == 0 || purchase_read_quantity(context, request))) {
         struct sk_wish wish = {.voucher_id = call->voucher_id,
                                .user = call->user,

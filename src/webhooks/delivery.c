@@ -132,22 +132,17 @@ static bool delivery_take(struct sk_delivery *delivery, bool *taken)
     return true;
 }
 
-enum delivery_found { FOUND_SAME, FOUND_MOVED, FOUND_NONE, FOUND_LOST };
-
-// Whether an operator has moved the cursor, or wants a try now.
-static enum delivery_found delivery_find(struct sk_delivery *delivery)
+// False: an operator has moved the cursor, wants a try now, or has removed the receiver; or the connection is lost.
+static bool delivery_is_to_wait(struct sk_delivery *delivery)
 {
     const char *params[] = {delivery->receiver->name};
     struct sk_feed_place before = delivery->at;
     const struct sk_rows *rows;
-    if (!delivery_ask(delivery, SK_KEEPING_WEBHOOK_FIND, 1, params, &rows))
-        return FOUND_LOST;
-    if (sk_rows_count(rows) == 0)
-        return FOUND_NONE;
-    bool sends = strcmp(sk_rows_text(rows, 0, PLACE_STATE), "sending") == 0;
+    if (!delivery_ask(delivery, SK_KEEPING_WEBHOOK_FIND, 1, params, &rows) || sk_rows_count(rows) == 0)
+        return false;
     delivery_read_place(delivery, rows, 0);
-    bool same = strcmp(before.tx, delivery->at.tx) == 0 && strcmp(before.seq, delivery->at.seq) == 0;
-    return same && !sends ? FOUND_SAME : FOUND_MOVED;
+    return strcmp(before.tx, delivery->at.tx) == 0 && strcmp(before.seq, delivery->at.seq) == 0 &&
+           strcmp(sk_rows_text(rows, 0, PLACE_STATE), "sending") != 0;
 }
 
 // False: the connection is lost. *any: there are events after the cursor; perhaps the receiver wants none of them.
@@ -215,7 +210,7 @@ static bool delivery_wait_to_retry(struct sk_delivery *delivery, uint64_t ms)
         bool is_last = !delivery->stopped && until_ms - now_ms < LOOK_MS;
         if (delivery_wait(delivery, is_last ? until_ms - now_ms : LOOK_MS))
             return false;
-        if (!is_last && delivery_find(delivery) != FOUND_SAME)
+        if (!is_last && !delivery_is_to_wait(delivery))
             return false;
     }
 }

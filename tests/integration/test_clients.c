@@ -96,6 +96,7 @@ TEST(a_user_has_one_rate_at_all_reactors)
     WAIT_FOR(pass(service, line, "X-User-Id: alice\r\n", 40, RATE) > 0);
     WAIT_FOR(ask_from(service, "127.0.0.1", line, "X-User-Id: alice\r\n") == 429);
     http_must_be_problem(&reply, 429, "RATE_LIMITED");
+    ck_assert(strstr(reply.body, "\"violated-policies\":[\"user\"]") != NULL);
     field_must_be("Retry-After", "1");
     field_must_be("RateLimit-Policy", "\"user\";q=5;w=1");
     field_must_be("RateLimit", "\"user\";r=0;t=1");

@@ -395,6 +395,15 @@ TEST(odd_heads_that_are_good)
         {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nIdempotency-Key: k \r\nPrefer: wait=5 \r\n\r\n",
          201},
         {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nIdempotency-Key: k k\r\n\r\n", 422},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nIdempotency-Key: \"a\\\"\\\\\"\r\n\r\n", 201},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nIdempotency-Key: a\"\r\n\r\n", 201},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nIdempotency-Key: \"\"\r\n\r\n", 422},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nIdempotency-Key: \"a\r\n\r\n", 422},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nIdempotency-Key: \"a\\b\"\r\n\r\n", 422},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nIdempotency-Key: \"a\"b\r\n\r\n", 422},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nIdempotency-Key: \"a b\"\r\n\r\n", 422},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nPrefer: wait=0\r\n\r\n", 202},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nPrefer: wait=x\r\n\r\n", 201},
         {"POST /seckill/%s HTTP/1.0\r\nX-User-Id: user%d\r\n\r\n", 201},
         {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id:user%d\r\nX: \xc3\xa9\xff\r\n\r\n", 201},
         {"\r\nPOST /seckill/%s? HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n", 201},
@@ -869,6 +878,24 @@ TEST(accepted_after_time_out)
     ck_assert_str_eq(again, id);
     db_let_orders_go();
     WAIT_FOR(order_has_status(service, id, "alice", "unpaid"));
+    books_must_balance(voucher);
+}
+
+// The client waits for a shorter time than the service would.
+TEST(a_wait_bounds_the_wait_for_the_commit)
+{
+    struct service *service = service_start(ENV("SECKILL_CONFIRM_TIMEOUT_MS=60000", "SECKILL_PG_TIMEOUT_MS=60000"));
+    char voucher[VOUCHER_ID_SIZE], path[REQUEST_SIZE], id[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    (void)snprintf(path, sizeof path, "/seckill/%s", voucher);
+    db_hold_orders();
+    (void)http_ask(service, "POST", path, "X-User-Id: alice\r\nPrefer: wait=1\r\n", NULL, &reply);
+    must_be_order(&reply, 202, voucher, "alice", id);
+    db_let_orders_go();
+    WAIT_FOR(order_has_status(service, id, "alice", "unpaid"));
+    (void)http_ask(service, "POST", path, "X-User-Id: bob\r\nPrefer: wait=1\r\n", NULL, &reply);
+    must_be_order(&reply, 201, voucher, "bob", id);
     books_must_balance(voucher);
 }
 

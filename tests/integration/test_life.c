@@ -294,7 +294,8 @@ TEST(the_same_key_gets_the_first_answer)
     take_id(id);
     ck_assert(http_member(&reply, "created_at", created));
     for (int i = 0; i < 4; i++) {
-        (void)buy_units(i % 2 == 0 ? other : one, "alice", KEY("k-1"), 2);
+        // A string of structured fields is the same key without its quotes.
+        (void)buy_units(i % 2 == 0 ? other : one, "alice", i < 2 ? KEY("k-1") : KEY("\"k-1\""), 2);
         must_answer(201, id, "2", "unpaid");
         must_have_member("created_at", created);
         must_have_member("user_id", "alice");

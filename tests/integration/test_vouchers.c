@@ -154,16 +154,23 @@ TEST(a_key_is_not_used_for_other_terms)
 
 TEST(other_keys_and_none_are_other_wishes)
 {
-    static const char *const headers[] = {"", "", KEY("three"), KEY("Three"), KEY("\"three\"")};
+    static const char *const headers[] = {"", "", KEY("three"), KEY("Three"), KEY("\"thr\\\"ee\"")};
     struct service *service = service_start(NULL);
     struct http_reply reply;
-    char ids[COUNT(headers)][VOUCHER_ID_SIZE];
+    char ids[COUNT(headers)][VOUCHER_ID_SIZE], id[VOUCHER_ID_SIZE];
     int64_t before = vouchers();
     for (size_t i = 0; i < COUNT(headers); i++) {
         (void)create(service, headers[i], GOODS, &reply);
         must_be_created(&reply, "open", ids[i]);
     }
     ck_assert_int_eq(vouchers(), before + (int64_t)COUNT(headers));
+    // A string of structured fields is the same key without its quotes and escapes.
+    (void)create(service, KEY("\"three\""), GOODS, &reply);
+    must_be_created(&reply, "open", id);
+    ck_assert_str_eq(id, ids[2]);
+    (void)create(service, KEY("thr\"ee"), GOODS, &reply);
+    must_be_created(&reply, "open", id);
+    ck_assert_str_eq(id, ids[4]);
 }
 
 TEST(keys_are_checked)
@@ -181,6 +188,13 @@ TEST(keys_are_checked)
         {KEY("twice") KEY(""), false},
         {KEY(TEN(TEN("ab")) TEN("12345") "123456"), false}, // 256
         {KEY(TEN(TEN("ab")) TEN("12345") "12345"), true},
+        {KEY("\"\""), false},
+        {KEY("\"a"), false},
+        {KEY("\"a\"b"), false},
+        {KEY("\"a\\b\""), false},
+        {KEY("\"a b\""), false},
+        {KEY("\"" TEN(TEN("ab")) TEN("12345") "123456\""), false}, // 256
+        {KEY("\"" TEN(TEN("cd")) TEN("12345") "12345\""), true},
         {KEY("!"), true},
         {KEY("~"), true},
         {"idempotency-key:   spaces-before\r\n", true},

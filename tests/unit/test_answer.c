@@ -536,6 +536,7 @@ TEST(what_a_limit_leaves_is_told)
         sk_answers_keep_alive(answers, n != 4);
         sk_answer_refusal(answers, &asked, SK_VERDICT_RATE_LIMITED);
         must_tell("\"address\";r=0;t=1");
+        ck_assert_ptr_nonnull(strstr(made.body, "\"violated-policies\":[\"address\"]"));
         ck_assert_pstr_eq(field("Retry-After"), "1");
         ck_assert_pstr_eq(field("Connection"), n % 2 == 1 || n == 4 ? "close" : NULL);
     }

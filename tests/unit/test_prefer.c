@@ -1,4 +1,4 @@
-// Whether a list of preferences asks for respond-async.
+// Whether a list of preferences asks for respond-async, and how long it waits.
 #include <stddef.h>
 
 #include "prefer.h"
@@ -29,4 +29,42 @@ TEST(respond_async_is_a_preference_of_its_own)
         ck_assert_msg(sk_prefer_async(*value), "%s", *value);
     for (const char *const *value = not_asked; *value != NULL; value++)
         ck_assert_msg(!sk_prefer_async(*value), "%s", *value);
+}
+
+TEST(a_wait_has_a_number_of_seconds)
+{
+    static const struct {
+        const char *value;
+        int seconds; // -1: it has none
+    } rows[] = {
+        {"wait=5", 5},
+        {"WAIT = 5", 5},
+        {"respond-async, wait=10", 10},
+        {"wait=\"7\"", 7},
+        {"wait=0", 0},
+        {"wait=5;x=y", 5},
+        {"wait=86400", 86400},
+        {"wait=2, wait=3", 2},
+        {"wait=x, wait=3", 3}, // one that is invalid affects itself alone
+        {"", -1},
+        {"wait", -1},
+        {"wait=", -1},
+        {"wait=-1", -1},
+        {"wait=05", -1},
+        {"wait=5s", -1},
+        {"wait=5.0", -1},
+        {"wait=\"5", -1},
+        {"wait=\"5\"x", -1},
+        {"wait=86401", -1},
+        {"wait=99999999999999999999", -1},
+        {"x=\"wait=5\"", -1},
+        {"x;wait=5", -1},
+        {"await=5", -1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        unsigned seconds = 77;
+        bool has = sk_prefer_wait(rows[i].value, &seconds);
+        ck_assert_msg(has == (rows[i].seconds >= 0), "%s", rows[i].value);
+        ck_assert_msg(!has || seconds == (unsigned)rows[i].seconds, "%s: %u", rows[i].value, seconds);
+    }
 }
