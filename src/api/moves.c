@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "auth.h"
 #include "order_id.h"
 #include "order_lookup.h"
 #include "params.h"
@@ -23,12 +24,13 @@ static const int64_t amount_max_cents = INT64_C(100000000000000);
 #define REFERENCE_DETAIL "must be a string of 1 to 64 visible ASCII characters"
 
 // The demo's payment has the members from AMOUNT on.
-enum payment_member { REFERENCE, AMOUNT, CURRENCY, PAYMENT_MEMBERS };
+enum payment_member { REFERENCE, AMOUNT, CURRENCY, ORDER, PAYMENT_MEMBERS };
 
 static const struct sk_field payment_members[PAYMENT_MEMBERS] = {
     [REFERENCE] = {.name = "reference", .detail = REFERENCE_DETAIL},
     [AMOUNT] = {.name = "amount_cents", .detail = "must be an integer from 0 to 100000000000000"},
     [CURRENCY] = {.name = "currency", .detail = "must be a string of three letters from A to Z"},
+    [ORDER] = {.name = "order_id", .detail = "must be the id of the order in the path", .optional = true},
 };
 
 enum refund_member { RESTOCK, WHY, REFUNDED_REFERENCE, REFUND_MEMBERS };
@@ -44,6 +46,15 @@ static bool bodies_read_reference(const json_t *value, const char **reference)
     return sk_fields_text(value, 1, SK_REFERENCE_MAX, reference) && sk_text_within(*reference, '!', '~');
 }
 
+// In any form that a path may have.
+static bool bodies_name_order(const json_t *value, const struct sk_payment *payment)
+{
+    char id[SK_UUID_SIZE];
+    const char *text = json_string_value(value);
+    return text != NULL && payment->order_id != NULL && sk_uuid_read(text, strlen(text), id) &&
+           strcmp(id, payment->order_id) == 0;
+}
+
 enum sk_verdict sk_payment_read(const char *body, size_t len, struct sk_payment *payment, struct sk_fields *read)
 {
     const json_t *values[PAYMENT_MEMBERS];
@@ -57,6 +68,9 @@ enum sk_verdict sk_payment_read(const char *body, size_t len, struct sk_payment 
         sk_fields_check(read, &payment_members[CURRENCY], values[CURRENCY],
                         sk_fields_text(values[CURRENCY], SK_CURRENCY_CHARS, SK_CURRENCY_CHARS, &payment->currency) &&
                             sk_text_within(payment->currency, 'A', 'Z'));
+        sk_fields_check(read, &payment_members[ORDER], values[ORDER], bodies_name_order(values[ORDER], payment));
+        if (values[ORDER] == NULL && payment->names_order)
+            sk_fields_refuse(read, "order_id", "is required: the signature does not cover the path");
     }
     return sk_fields_end(read);
 }
@@ -403,7 +417,7 @@ void sk_move_refund(struct sk_control *control, const char *order_id, const stru
 void sk_handle_pay(const struct sk_context *context, struct sk_request *request)
 {
     const struct sk_call *call = sk_call_of(request);
-    struct sk_payment payment = {0};
+    struct sk_payment payment = {.order_id = call->order_id, .names_order = sk_auth_signs_body_alone(request)};
     struct sk_fields read;
     enum sk_verdict verdict = sk_payment_read(request->body.data, request->body.len, &payment, &read);
     if (sk_call_body_good(context, request, verdict, &read))

@@ -23,6 +23,8 @@ struct sk_payment {
     const char *reference; // at most SK_REFERENCE_MAX characters; borrowed for the call, as all texts here
     int64_t amount_cents;
     const char *currency; // SK_CURRENCY_CHARS characters
+    const char *order_id; // that of the path, if the body may name it
+    bool names_order;     // it must
 };
 
 struct sk_refund {
@@ -47,7 +49,8 @@ void sk_move_refund(struct sk_control *control, const char *order_id, const stru
                     uint64_t handle);
 
 // Read the bodies of POST /orders/{id}/pay and /refund; results as of sk_fields_end(). The texts point into `read`,
-// which the caller frees in any case. If payment->reference is set, it is the payment's, and the body has none.
+// which the caller frees in any case. If payment->reference is set, it is the payment's, and the body has none;
+// payment->order_id and names_order are set as they are to be.
 enum sk_verdict sk_payment_read(const char *body, size_t len, struct sk_payment *payment, struct sk_fields *read);
 enum sk_verdict sk_refund_read(const char *body, size_t len, struct sk_refund *refund, struct sk_fields *read);
 

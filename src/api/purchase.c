@@ -178,8 +178,9 @@ void sk_purchase_on_result(const struct sk_context *context, struct sk_request *
         call->order_id[len] = '\0';
         call->on_expired = purchase_on_expired;
         if (!call->respond_async) { // the commit or the deadline answers
-            if (call->wait_s > 0 && call->wait_s * MS_PER_S < (uint64_t)context->options->api->confirm_timeout_ms)
-                sk_request_extend(request, call->wait_s * MS_PER_S);
+            uint64_t wait_ms = (uint64_t)call->wait_s * MS_PER_S;
+            if (wait_ms > 0 && wait_ms < (uint64_t)context->options->api->confirm_timeout_ms)
+                sk_request_extend(request, wait_ms);
             return;
         }
     }

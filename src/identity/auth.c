@@ -11,6 +11,7 @@
 #include "log.h"
 #include "signature.h"
 #include "text.h"
+#include "webhook_keys.h"
 
 // NULL: there is not exactly one such field, or it has another scheme.
 static const char *auth_bearer(const struct sk_request *request)
@@ -83,15 +84,37 @@ static struct sk_signed auth_signed(const struct sk_request *request, unsigned *
     };
 }
 
+bool sk_auth_signs_body_alone(const struct sk_request *request)
+{
+    unsigned stamps, signatures, webhook;
+    (void)auth_signed(request, &stamps, &signatures);
+    (void)sk_request_header(request, "webhook-signature", &webhook);
+    return stamps + signatures == 0 && webhook > 0;
+}
+
+static bool auth_is_webhook(const struct sk_request *request, const char *secrets)
+{
+    unsigned ids, stamps, signatures;
+    const char *id = sk_request_header(request, "webhook-id", &ids),
+               *stamp = sk_request_header(request, "webhook-timestamp", &stamps),
+               *sent = sk_request_header(request, "webhook-signature", &signatures);
+    const struct sk_webhook_message message = {id, stamp, request->body.data, request->body.len};
+    return secrets != NULL && ids == 1 && stamps == 1 && signatures == 1 &&
+           sk_signature_is_of_now(stamp, (int64_t)(sk_wall_ms() / 1000)) &&
+           sk_webhook_signature_good(secrets, &message, sent);
+}
+
 enum sk_caller sk_auth_payment(const struct sk_request *request, const struct sk_tokens *tokens, const char *secret,
                                char name[SK_ADMIN_NAME_SIZE])
 {
     unsigned stamps, signatures;
     struct sk_signed message = auth_signed(request, &stamps, &signatures);
-    if (stamps + signatures == 0 && (sk_tokens_any(tokens) || secret == NULL))
+    bool webhook = sk_auth_signs_body_alone(request);
+    if (stamps + signatures == 0 && !webhook && (sk_tokens_any(tokens) || secret == NULL))
         return sk_auth_admin(request, tokens, SK_ROLE_PAYMENTS, name);
-    if (stamps != 1 || signatures != 1 || secret == NULL ||
-        !sk_signature_good(secret, &message, (int64_t)(sk_wall_ms() / 1000)))
+    if (webhook ? !auth_is_webhook(request, secret)
+                : stamps != 1 || signatures != 1 || secret == NULL ||
+                      !sk_signature_good(secret, &message, (int64_t)(sk_wall_ms() / 1000)))
         return SK_CALLER_BAD_SIGNATURE;
     (void)snprintf(name, SK_ADMIN_NAME_SIZE, "payment callback");
     return SK_CALLER_KNOWN;
@@ -103,6 +126,10 @@ const char *sk_auth_payment_fault(const struct sk_request *request, const char *
     struct sk_signed message = auth_signed(request, &stamps, &signatures);
     if (secret == NULL)
         return "signatures are off: no payment secret is configured";
+    if (sk_auth_signs_body_alone(request))
+        return "webhook-id, webhook-timestamp (within 300 s of the service's clock) and webhook-signature (v1, by a "
+               "payment "
+               "secret that is whsec_...) must fit the body, and be there once each";
     if (stamps != 1 || signatures != 1)
         return "X-Seckill-Timestamp and X-Seckill-Signature must be there, once each";
     return sk_signature_is_of_now(message.timestamp, (int64_t)(sk_wall_ms() / 1000))

@@ -52,10 +52,13 @@ enum sk_caller sk_auth_admin(const struct sk_request *request, const struct sk_t
                              char name[SK_ADMIN_NAME_SIZE]);
 
 // Whether the request comes from the shop's payment side: it has a token with the role PAYMENTS, or a signature, whose
-// name is "payment callback". A request with a signature is accepted or rejected by it alone. `secret` NULL: no
-// signature is valid.
+// name is "payment callback": one of ours (signature.h), or one of Standard Webhooks (webhook_keys.h). A request with a
+// signature is accepted or rejected by it alone. `secret` NULL: no signature is valid.
 enum sk_caller sk_auth_payment(const struct sk_request *request, const struct sk_tokens *tokens, const char *secret,
                                char name[SK_ADMIN_NAME_SIZE]);
+
+// Whether the signature is one of Standard Webhooks, which does not cover the path: the body must name the order.
+bool sk_auth_signs_body_alone(const struct sk_request *request);
 
 // Why it has rejected the request's signature: a constant. A guess at the secret learns nothing from it.
 const char *sk_auth_payment_fault(const struct sk_request *request, const char *secret);

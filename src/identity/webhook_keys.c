@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "auth.h"
 #include "buf.h"
 
 enum {
@@ -145,4 +146,47 @@ enum sk_status sk_webhook_keys_sign(const struct sk_webhook_keys *keys, const st
     }
     sk_buf_free(&text);
     return done ? SK_OK : SK_NO_MEM;
+}
+
+// ---- signatures of others ----
+
+enum { LINE_SIZE = 128, MADE_CHARS = 47 }; // "v1," and the base64 of a MAC
+
+// The next of a list that blanks separate; its length is 0 at the end.
+static struct sk_span keys_next(const char **list)
+{
+    *list += strspn(*list, " ");
+    struct sk_span one = {*list, strcspn(*list, " ")};
+    *list += one.len;
+    return one;
+}
+
+static bool keys_made(const struct sk_webhook_keys *keys, const struct sk_webhook_message *message, const char *sent)
+{
+    char made[SK_WEBHOOK_SIGNATURES_SIZE];
+    bool good = false;
+    if (keys->count == 0 || sk_webhook_keys_sign(keys, message, made) != SK_OK)
+        return false;
+    for (struct sk_span one = keys_next(&sent); one.len > 0; one = keys_next(&sent)) {
+        for (size_t i = 0; i < keys->count; i++)
+            good =
+                (one.len == MADE_CHARS && CRYPTO_memcmp(one.at, made + i * (MADE_CHARS + 1), MADE_CHARS) == 0) || good;
+    }
+    return good;
+}
+
+bool sk_webhook_signature_good(const char *secrets, const struct sk_webhook_message *message, const char *sent)
+{
+    struct sk_webhook_keys keys = {0};
+    struct sk_span text = {secrets, strlen(secrets)}, line;
+    char secret[LINE_SIZE];
+    while (sk_span_line(&text, &line)) {
+        (void)snprintf(secret, sizeof secret, "%.*s", (int)line.len, line.at);
+        if (line.len < sizeof secret && strncmp(secret, "whsec_", 6) == 0 && sk_webhook_keys_add(&keys, secret) != NULL)
+            continue; // it is wrong, and signs nothing
+    }
+    bool good = keys_made(&keys, message, sent);
+    OPENSSL_cleanse(secret, sizeof secret);
+    sk_webhook_keys_free(&keys);
+    return good;
 }

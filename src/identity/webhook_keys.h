@@ -2,10 +2,11 @@
 // with a secret that both sides have (`v1`), or by Ed25519 (`v1a`). Each is in base64, and a header has several of
 // them, so that a receiver may accept an old secret and a new one.
 //
-// The thread that owns the keys, as all functions.
+// The thread that owns the keys, as all functions; the last one: any thread.
 #ifndef SK_IDENTITY_WEBHOOK_KEYS_H
 #define SK_IDENTITY_WEBHOOK_KEYS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "status.h"
@@ -45,5 +46,9 @@ void sk_webhook_keys_public(const struct sk_webhook_keys *keys, char out[SK_WEBH
 // Writes one signature for each key, separated by blanks. SK_NO_MEM: out of memory.
 enum sk_status sk_webhook_keys_sign(const struct sk_webhook_keys *keys, const struct sk_webhook_message *message,
                                     char out[SK_WEBHOOK_SIGNATURES_SIZE]) SK_MUST_CHECK;
+
+// Whether `sent`, signatures separated by blanks, has a `v1` of one of these secrets, a line each: those that are
+// whsec_... False also if out of memory. A wrong one takes as long as a right one.
+bool sk_webhook_signature_good(const char *secrets, const struct sk_webhook_message *message, const char *sent);
 
 #endif

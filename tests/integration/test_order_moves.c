@@ -26,6 +26,7 @@
 #include "stores.h"
 #include "test.h"
 #include "wait.h"
+#include "webhook_keys.h"
 
 enum { STOCK = 400, PATH_SIZE = 96, BODY_SIZE = 512, FIELDS_SIZE = 512, TEXT_SIZE = 1024, RACES = 40, MAC_BYTES = 32 };
 
@@ -717,6 +718,47 @@ TEST(a_signature_that_is_rejected_is_told_why)
     (void)make_move(service, &order, PAY, SIGNED, "s-1");
     http_must_be_problem(&reply, 401, "BAD_SIGNATURE");
     ck_assert_msg(strstr(reply.body, "signatures are off") != NULL, "%s", reply.body);
+    books_must_balance(voucher);
+}
+
+// As `ask` with the fields of Standard Webhooks.
+static int pay_as_webhook(const struct order *order, const char *secret, const char *body)
+{
+    char path[PATH_SIZE], stamp[24], made[SK_WEBHOOK_SIGNATURES_SIZE], fields[2 * FIELDS_SIZE];
+    struct sk_webhook_keys keys = {0};
+    (void)snprintf(path, sizeof path, "/orders/%s/pay", order->id);
+    (void)snprintf(stamp, sizeof stamp, "%lld", (long long)(sk_wall_ms() / 1000));
+    const struct sk_webhook_message message = {"msg_1", stamp, body, strlen(body)};
+    ck_assert_ptr_null(sk_webhook_keys_add(&keys, secret));
+    ck_assert_int_eq(sk_webhook_keys_sign(&keys, &message, made), SK_OK);
+    sk_webhook_keys_free(&keys);
+    (void)snprintf(fields, sizeof fields,
+                   "Content-Type: application/json\r\nwebhook-id: msg_1\r\nwebhook-timestamp: %s\r\n"
+                   "webhook-signature: %s\r\n",
+                   stamp, made);
+    return http_ask(service, "POST", path, fields, body, &reply);
+}
+
+// The signature does not cover the path, so the body names the order.
+TEST(a_payment_signed_as_webhooks_are)
+{
+    static const char whsec[] = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX",
+                      form[] = "{\"reference\":\"w-1\",\"amount_cents\":100,\"currency\":\"CNY\",\"order_id\":\"%s\"}";
+    char body[BODY_SIZE];
+    struct order order, other_order;
+    service = service_start(ENV(HASTY, SOON, TOKENS, "SECKILL_PAYMENT_SECRET=whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"));
+    voucher_on_sale(service, STOCK, voucher);
+    buy(voucher, &order);
+    buy(voucher, &other_order);
+    (void)snprintf(body, sizeof body, form, order.id);
+    ck_assert_int_eq(pay_as_webhook(&order, whsec, body), 200);
+    (void)pay_as_webhook(&other_order, whsec, body); // the same message, sent to another order
+    http_must_be_problem(&reply, 422, "INVALID");
+    (void)pay_as_webhook(&other_order, whsec, "{\"reference\":\"w-2\",\"amount_cents\":100,\"currency\":\"CNY\"}");
+    http_must_be_problem(&reply, 422, "INVALID");
+    (void)pay_as_webhook(&other_order, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", body);
+    http_must_be_problem(&reply, 401, "BAD_SIGNATURE");
+    ck_assert_msg(strstr(reply.body, "webhook-signature") != NULL, "%s", reply.body);
     books_must_balance(voucher);
 }
 

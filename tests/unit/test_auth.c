@@ -7,6 +7,7 @@
 #include "auth.h"
 #include "clock.h"
 #include "test.h"
+#include "webhook_keys.h"
 
 #define SIXTY_FOUR "0123456789012345678901234567890123456789012345678901234567890123"
 
@@ -24,13 +25,13 @@ struct field {
 };
 
 // The fields of the request.
-static struct field sent, stamp, signature;
+static struct field sent, stamp, signature, webhook[3];
 static const struct field no_field;
 
 const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count)
 {
     (void)request;
-    const struct field *const fields[] = {&sent, &stamp, &signature};
+    const struct field *const fields[] = {&sent, &stamp, &signature, &webhook[0], &webhook[1], &webhook[2]};
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         if (fields[i]->name == NULL || strcmp(fields[i]->name, name) != 0)
             continue;
@@ -297,6 +298,54 @@ TEST(with_a_secret_alone_a_signature_is_asked_for)
     sign(0);
     ck_assert_int_eq(pay(secret, name), SK_CALLER_KNOWN);
     ck_assert_int_eq(pay(NULL, name), SK_CALLER_BAD_SIGNATURE);
+}
+
+// Sets the fields of Standard Webhooks.
+static void sign_as_webhook(const char *text, int64_t ago_s)
+{
+    static char stamped[24], made[SK_WEBHOOK_SIGNATURES_SIZE];
+    struct sk_webhook_keys keys = {0};
+    (void)snprintf(stamped, sizeof stamped, "%lld", (long long)(sk_wall_ms() / 1000) - (long long)ago_s);
+    const struct sk_webhook_message message = {"msg_1", stamped, body, sizeof body - 1};
+    ck_assert_ptr_null(sk_webhook_keys_add(&keys, text));
+    ck_assert_int_eq(sk_webhook_keys_sign(&keys, &message, made), SK_OK);
+    sk_webhook_keys_free(&keys);
+    webhook[0] = (struct field){"webhook-id", "msg_1", 1};
+    webhook[1] = (struct field){"webhook-timestamp", stamped, 1};
+    webhook[2] = (struct field){"webhook-signature", made, 1};
+}
+
+TEST(the_payment_side_may_sign_as_webhooks_do)
+{
+    static const char whsec[] = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";
+    static const struct sk_request request;
+    char name[SK_ADMIN_NAME_SIZE];
+    ck_assert(!sk_auth_signs_body_alone(&request));
+    sign_as_webhook(whsec, 250);
+    ck_assert(sk_auth_signs_body_alone(&request));
+    ck_assert_int_eq(pay(whsec, name), SK_CALLER_KNOWN);
+    ck_assert_str_eq(name, "payment callback");
+    sent = (struct field){"authorization", "Bearer payments-token-01", 1}; // does not help a signature that is wrong
+    must_be_bad(secret);
+    must_be_bad(NULL);
+    for (size_t i = 0; i < 3; i++) {
+        struct field kept = webhook[i];
+        webhook[i].count = 2;
+        must_be_bad(whsec);
+        if (i < 2) {
+            webhook[i] = no_field;
+            must_be_bad(whsec);
+        }
+        webhook[i] = kept;
+    }
+    sign_as_webhook(whsec, 301);
+    must_be_bad(whsec);
+    // With fields of ours, too, these count.
+    sign_as_webhook(whsec, 0);
+    sign(0);
+    ck_assert(!sk_auth_signs_body_alone(&request));
+    ck_assert_int_eq(pay(secret, name), SK_CALLER_KNOWN);
+    must_be_bad(whsec);
 }
 
 SUITE(.setup = setup, .teardown = teardown);

@@ -135,6 +135,41 @@ TEST(payments_that_are_wrong_are_refused)
     must_read_all(read_payment, rows, COUNT(rows));
 }
 
+#define ORDER_ID "018bcfe5-6800-7000-8000-0123456789ab"
+#define OF(id)   "{\"reference\":\"a\",\"amount_cents\":1,\"currency\":\"CNY\",\"order_id\":" id "}"
+
+static enum sk_verdict read_payment_of(const char *body, size_t len, struct sk_fields *read)
+{
+    struct sk_payment payment = {.order_id = ORDER_ID};
+    return sk_payment_read(body, len, &payment, read);
+}
+
+static enum sk_verdict read_payment_that_names(const char *body, size_t len, struct sk_fields *read)
+{
+    struct sk_payment payment = {.order_id = ORDER_ID, .names_order = true};
+    return sk_payment_read(body, len, &payment, read);
+}
+
+TEST(a_payment_may_name_its_order)
+{
+    static const struct row rows[] = {
+        {OF("\"" ORDER_ID "\""), SK_VERDICT_OK, ""},
+        {OF("\"018BCFE568007000800001"
+            "23456789AB\""),
+         SK_VERDICT_OK, ""}, // as a path may have it
+        {OF("\"018bcfe5-6800-7000-8000-0123456789ac\""), SK_VERDICT_INVALID, " /order_id"},
+        {OF("\"\""), SK_VERDICT_INVALID, " /order_id"},
+        {OF("1"), SK_VERDICT_INVALID, " /order_id"},
+        {OF("null"), SK_VERDICT_INVALID, " /order_id"},
+    };
+    must_read_all(read_payment_of, rows, COUNT(rows));
+    must_read_all(read_payment_that_names, rows, COUNT(rows));
+    const struct row none = {REFERENCE("\"a\""), SK_VERDICT_OK, ""};
+    must_read_all(read_payment_of, &none, 1);
+    const struct row needed = {REFERENCE("\"a\""), SK_VERDICT_INVALID, " /order_id"};
+    must_read_all(read_payment_that_names, &needed, 1);
+}
+
 TEST(a_refund_is_read)
 {
     static const struct {

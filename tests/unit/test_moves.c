@@ -16,7 +16,7 @@ enum { VOUCHER = 7, EPOCH = 3 };
 static struct sk_uuid_gen gen;
 static struct sk_voucher *voucher;
 static char order[SK_UUID_SIZE], slot[16];
-static const struct sk_payment payment = {"ref-1", 9900, "CNY"};
+static const struct sk_payment payment = {.reference = "ref-1", .amount_cents = 9900, .currency = "CNY"};
 static const struct sk_refund kept = {false, NULL, NULL};
 
 typedef const char *const rows_t[ROW_COLUMNS];
@@ -162,7 +162,8 @@ TEST(the_longest_texts_fit)
     memset(why, 'w', sizeof why - 1);
     memset(by, 'b', sizeof by - 1);
     reference[sizeof reference - 1] = why[sizeof why - 1] = by[sizeof by - 1] = '\0';
-    sk_move_pay(&control, order, "", &(struct sk_payment){reference, INT64_MAX, "CNY"}, by, 1);
+    sk_move_pay(&control, order, "",
+                &(struct sk_payment){.reference = reference, .amount_cents = INT64_MAX, .currency = "CNY"}, by, 1);
     ck_assert_str_eq(the_statement(SK_STATEMENT_PAY_ORDER)->argv[2], reference);
     ck_assert_str_eq(the_statement(SK_STATEMENT_PAY_ORDER)->argv[5], by);
     must_end_in(SK_VERDICT_FOUND, "+");

@@ -117,4 +117,51 @@ TEST(what_is_neither_a_secret_nor_a_key)
     add("whsec_" SECRET_BYTES SECRET_BYTES); // 48 bytes
 }
 
+// ---- signatures of others ----
+
+#define RIGHT "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+#define WRONG "v1,A0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+TEST(a_signature_is_checked)
+{
+    static const struct {
+        const char *secrets, *sent;
+        bool good;
+    } rows[] = {
+        {"whsec_" SECRET_BYTES, RIGHT, true},
+        {"whsec_" SECRET_BYTES "\n", WRONG " " RIGHT, true},
+        {"whsec_" SECRET_BYTES, "v1a,x  " RIGHT " v2,y", true},
+        {"whsec_" OTHER_BYTES "\nwhsec_" SECRET_BYTES, RIGHT, true},
+        {"whsec_" SECRET_BYTES "\nwhsec_" OTHER_BYTES, RIGHT, true},
+        {"a secret of ours\r\nwhsec_" SECRET_BYTES "\r\n", RIGHT, true},
+        {"whsec_" SECRET_BYTES, WRONG, false},
+        {"whsec_" OTHER_BYTES, RIGHT, false},
+        {"whsec_" SECRET_BYTES, "", false},
+        {"whsec_" SECRET_BYTES, " ", false},
+        {"whsec_" SECRET_BYTES, "v1," RIGHT, false},
+        {"whsec_" SECRET_BYTES, RIGHT "=", false},
+        {"whsec_" SECRET_BYTES, "v1 g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=", false},
+        {"whsec_" SECRET_BYTES, RIGHT "," RIGHT, false},
+        {SECRET_BYTES, RIGHT, false}, // a secret of ours signs nothing here
+        {"", RIGHT, false},
+        {"whsec_", RIGHT, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        ck_assert_msg(sk_webhook_signature_good(rows[i].secrets, &message, rows[i].sent) == rows[i].good, "row %zu", i);
+}
+
+TEST(all_that_is_signed_is_checked)
+{
+    static const char secret[] = "whsec_" SECRET_BYTES;
+    struct sk_webhook_message other = message;
+    other.id = "msg_p5jXN8AQM9LWM0D4loKWxJel";
+    ck_assert(!sk_webhook_signature_good(secret, &other, RIGHT));
+    other = message;
+    other.timestamp = "1614265331";
+    ck_assert(!sk_webhook_signature_good(secret, &other, RIGHT));
+    other = message;
+    other.body_len--;
+    ck_assert(!sk_webhook_signature_good(secret, &other, RIGHT));
+}
+
 SUITE(.teardown = teardown);
