@@ -40,11 +40,11 @@ static enum MHD_Result text_on_request(void *arg, struct MHD_Connection *connect
     unsigned status = MHD_HTTP_OK;
     (void)version;
     (void)body;
-    if (*state == NULL) { // the head alone: it is asked again when all is read
+    if (*state == NULL || *body_len > 0) { // asked again when all is read; a body is dropped
         *state = server;
+        *body_len = 0;
         return MHD_YES;
     }
-    *body_len = 0;
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0)
         status = MHD_HTTP_METHOD_NOT_ALLOWED;
     else if (!server->text(server->arg, url, &out))
