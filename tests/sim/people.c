@@ -385,7 +385,8 @@ static void people_ask_as(struct sk_control *control, struct asking *asking, uin
     const struct sold *voucher = &people.vouchers[call->voucher];
     char key[REFERENCE_SIZE];
     people_reference(call, key);
-    const struct sk_operation operation = {voucher->id, key, "sim", call->kind == CALL_PRICE ? call->units / 2 : 0};
+    const struct sk_operation operation = {
+        .voucher_id = voucher->id, .key = key, .by = "sim", .if_match = call->kind == CALL_PRICE ? call->units / 2 : 0};
     const struct sk_page_asked page = {.limit = 20};
     const struct sk_page_asked feed = {FEED_PAGE, people.feed.cursor[0] == '\0' ? NULL : people.feed.cursor};
     struct sk_terms terms;
@@ -396,7 +397,8 @@ static void people_ask_as(struct sk_control *control, struct asking *asking, uin
                                  .key = call->key,
                                  .low_priority = call->low_priority,
                                  .ticket = SK_ASK_TICKETS_OFF};
-    const struct sk_payment payment = {key, voucher->price_cents * call->quantity, "CNY"};
+    const struct sk_payment payment = {
+        .reference = key, .amount_cents = voucher->price_cents * call->quantity, .currency = "CNY"};
     const struct sk_refund refund = {call->units > 2, NULL, NULL};
     switch (call->kind) {
     case CALL_CREATE:
