@@ -20,7 +20,8 @@ PROBLEM = "application/problem+json"
 SHOWN_ANYWAY = {"cache-control", "content-length", "content-type"}  # to pages, by the Fetch standard
 NOT_FOR_PAGES = {"connection", "date", "transfer-encoding", "vary", "keep-alive", "x-accel-buffering"}  # for the connection, caches and gateways
 NOT_FOR_PAGES |= {"accept-encoding"}  # a browser does not encode what a page sends
-SECRETS = {"x-seckill-signature", "x-seckill-timestamp"}  # of the shop's payment side, which is not a page
+# Of the shop's payment side, which is not a page.
+SECRETS = {"x-seckill-signature", "x-seckill-timestamp", "webhook-id", "webhook-timestamp", "webhook-signature"}
 
 
 @dataclass

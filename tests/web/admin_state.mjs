@@ -538,7 +538,7 @@ test('each reason of a field has words in Chinese', () => {
     const source = ['terms.c', 'moves.c'].map((name) => readFileSync(new URL(`../../src/api/${name}`, import.meta.url), 'utf8')).join('');
     const details = [...source.matchAll(/\.detail = "([^"]+)"/g)].map(([, text]) => text);
     assert.ok(details.length > 10);
-    const shown = details.filter((text) => !/100000000000000|three letters|from 1 to 100000000$/.test(text)); // of payments, and of a form of its own
+    const shown = details.filter((text) => !/100000000000000|three letters|the order in the path|from 1 to 100000000$/.test(text)); // of payments, and of a form of its own
     assert.deepEqual(shown.filter((text) => reasons[text] === undefined), []);
 });
 
