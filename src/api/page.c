@@ -83,16 +83,6 @@ static struct sk_position page_position(const struct sk_page *page, const struct
     return position;
 }
 
-// An event's own id: its position, and its shard, counted from 1; 0 if there is one shard. Only then it is a cursor,
-// too: a position of one shard means nothing in another.
-static void page_put_id(const struct sk_page *page, size_t place, const struct sk_position *position,
-                        char out[SK_CURSOR_SIZE])
-{
-    uint64_t shard = page->places > 1 ? place + 1 : 0;
-    struct sk_position own = {position->first, position->second | shard << SK_CURSOR_SHARD_SHIFT};
-    sk_cursor_put(out, page->kind, page->scope, &own, 1);
-}
-
 // The rows of all places that are still to be shown.
 struct page_merge {
     const struct sk_page *page;
@@ -155,7 +145,7 @@ void sk_page_add(struct sk_page *page, struct sk_buf *body, const struct sk_gath
         if (page->shown++ > 0)
             sk_buf_puts(body, ",");
         if (columns->ids) {
-            page_put_id(page, place, &position, id);
+            sk_cursor_put_event(id, &position, place, page->places);
             sk_buf_printf(body, "{\"id\":\"%s\",%s", id, document + 1);
         } else if (columns->phases != NULL) {
             sk_phase_put(body, document, columns->phases);

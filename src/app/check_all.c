@@ -237,6 +237,15 @@ int sk_check_files_run(const struct sk_config *config, FILE *out)
     return findings.counts[SK_FINDING_FAIL] > 0 ? SK_CHECK_FAILS : SK_CHECK_GOOD;
 }
 
+int sk_check_end(const struct sk_findings *findings)
+{
+    (void)fprintf(findings->out, "%zu ok, %zu warn, %zu fail\n", findings->counts[SK_FINDING_OK],
+                  findings->counts[SK_FINDING_WARN], findings->counts[SK_FINDING_FAIL]);
+    return findings->counts[SK_FINDING_FAIL] > 0   ? SK_CHECK_FAILS
+           : findings->counts[SK_FINDING_WARN] > 0 ? SK_CHECK_WARNS
+                                                   : SK_CHECK_GOOD;
+}
+
 int sk_check_run(const struct sk_config *config, FILE *out)
 {
     struct sk_findings findings = {.out = out};
@@ -253,9 +262,5 @@ int sk_check_run(const struct sk_config *config, FILE *out)
         sk_check_postgres(&findings, &config->stores, i, sk_config_reactors(config), &postgres);
         check_clocks(&findings, &redis, &postgres);
     }
-    (void)fprintf(out, "%zu ok, %zu warn, %zu fail\n", findings.counts[SK_FINDING_OK], findings.counts[SK_FINDING_WARN],
-                  findings.counts[SK_FINDING_FAIL]);
-    return findings.counts[SK_FINDING_FAIL] > 0   ? SK_CHECK_FAILS
-           : findings.counts[SK_FINDING_WARN] > 0 ? SK_CHECK_WARNS
-                                                  : SK_CHECK_GOOD;
+    return sk_check_end(&findings);
 }

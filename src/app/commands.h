@@ -33,6 +33,10 @@ int sk_check_files_run(const struct sk_config *config, FILE *out) SK_MUST_CHECK;
 // status of the worst finding, one of the values above. Instances may run meanwhile.
 int sk_check_run(const struct sk_config *config, FILE *out) SK_MUST_CHECK;
 
+// Prints how many findings there are of each kind; returns the exit status. findings->out is not NULL.
+struct sk_findings;
+int sk_check_end(const struct sk_findings *findings) SK_MUST_CHECK;
+
 // ---- archive and erase ----
 
 // `seckill archive FOLDER [DAYS [ORDERS]]`: moves the orders of every retired voucher whose sale ended at least DAYS

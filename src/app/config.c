@@ -193,8 +193,8 @@ static const struct command commands[] = {
      "the user has orders of vouchers that are not retired"},
     {"webhooks", SK_COMMAND_WEBHOOKS, 0, 2, "[--check | --test NAME | --skip NAME | --resume NAME | --forget NAME]",
      "posts the events of orders and sales to the receivers of SECKILL_WEBHOOKS until SIGTERM or SIGINT; --check: "
-     "checks "
-     "the file and shows where each receiver is; --test: posts a test event; --skip: passes over the page that the "
+     "checks the file and shows where each receiver is; --test: posts a test event; --skip: passes over the page that "
+     "the "
      "receiver does not take; --resume: tries at once, also one that has stopped; --forget: removes its place"},
     {"--help", SK_COMMAND_HELP, 0, 0, "", "prints this help and ends"},
     {"--version", SK_COMMAND_VERSION, 0, 0, "", "prints the version and ends"},

@@ -181,11 +181,7 @@ static int webhooks_check(const struct sk_config *config, const struct sk_receiv
     }
     for (size_t i = 0; i < config->stores.shards.count; i++)
         webhooks_check_places(&findings, receivers, &config->stores.shards, i);
-    (void)fprintf(out, "%zu ok, %zu warn, %zu fail\n", findings.counts[SK_FINDING_OK], findings.counts[SK_FINDING_WARN],
-                  findings.counts[SK_FINDING_FAIL]);
-    return findings.counts[SK_FINDING_FAIL] > 0   ? SK_CHECK_FAILS
-           : findings.counts[SK_FINDING_WARN] > 0 ? SK_CHECK_WARNS
-                                                  : SK_CHECK_GOOD;
+    return sk_check_end(&findings);
 }
 
 // ---- --test, --skip, --resume, --forget ----

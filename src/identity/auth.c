@@ -128,8 +128,7 @@ const char *sk_auth_payment_fault(const struct sk_request *request, const char *
         return "signatures are off: no payment secret is configured";
     if (sk_auth_signs_body_alone(request))
         return "webhook-id, webhook-timestamp (within 300 s of the service's clock) and webhook-signature (v1, by a "
-               "payment "
-               "secret that is whsec_...) must fit the body, and be there once each";
+               "payment secret that is whsec_...) must fit the body, and be there once each";
     if (stamps != 1 || signatures != 1)
         return "X-Seckill-Timestamp and X-Seckill-Signature must be there, once each";
     return sk_signature_is_of_now(message.timestamp, (int64_t)(sk_wall_ms() / 1000))

@@ -59,6 +59,13 @@ void sk_cursor_put(char out[SK_CURSOR_SIZE], enum sk_cursor_kind kind, const cha
     out[sk_base64url_put(bytes, cursor_bytes(places), out)] = '\0';
 }
 
+void sk_cursor_put_event(char out[SK_CURSOR_SIZE], const struct sk_position *position, size_t shard, size_t shards)
+{
+    uint64_t number = shards > 1 ? shard + 1 : 0;
+    const struct sk_position own = {position->first, position->second | number << SK_CURSOR_SHARD_SHIFT};
+    sk_cursor_put(out, SK_CURSOR_ORDER_EVENTS, "", &own, 1);
+}
+
 // PostgreSQL has no number above it.
 static bool cursor_can_be(enum sk_cursor_kind kind, const struct sk_position *position)
 {

@@ -66,6 +66,10 @@ static inline bool sk_cursor_is_merged(enum sk_cursor_kind kind)
 void sk_cursor_put(char out[SK_CURSOR_SIZE], enum sk_cursor_kind kind, const char *scope,
                    const struct sk_position *positions, size_t places);
 
+// Writes the id of an event of the feed: its position, and its shard, counted from 1; 0 if there is one shard. Only
+// then it is a cursor, too: a position of one shard means nothing in another.
+void sk_cursor_put_event(char out[SK_CURSOR_SIZE], const struct sk_position *position, size_t shard, size_t shards);
+
 // Reads what sk_cursor_put() wrote for this list, and nothing else. A text with fewer positions was written before
 // shards were split (docs/scale.md): a new shard begins as a copy of the one that was split, and takes its position.
 bool sk_cursor_read(const char *text, enum sk_cursor_kind kind, const char *scope, struct sk_position *positions,

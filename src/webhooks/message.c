@@ -17,15 +17,10 @@ static void message_put_event(struct sk_buf *body, const struct sk_rows *rows, s
                   sk_rows_text(rows, row, EVENT_NAME), sk_rows_text(rows, row, EVENT_AT), id, document + 1);
 }
 
-// As the feed makes it: with the shard, counted from 1, where there are several.
-static void message_put_id(const struct sk_rows *rows, size_t row, size_t shard, size_t shards,
-                           char out[SK_CURSOR_SIZE])
+static struct sk_position message_position(const struct sk_rows *rows, size_t row)
 {
-    struct sk_position own = {(uint64_t)sk_rows_number(rows, row, EVENT_TX),
-                              (uint64_t)sk_rows_number(rows, row, EVENT_SEQ)};
-    if (shards > 1)
-        own.second |= (uint64_t)(shard + 1) << SK_CURSOR_SHARD_SHIFT;
-    sk_cursor_put(out, SK_CURSOR_ORDER_EVENTS, "", &own, 1);
+    return (struct sk_position){(uint64_t)sk_rows_number(rows, row, EVENT_TX),
+                                (uint64_t)sk_rows_number(rows, row, EVENT_SEQ)};
 }
 
 enum sk_status sk_message_make(struct sk_message *message, const struct sk_receiver *receiver,
@@ -44,7 +39,8 @@ enum sk_status sk_message_make(struct sk_message *message, const struct sk_recei
             (void)snprintf(message->first_at, sizeof message->first_at, "%s", last_at);
         else
             sk_buf_puts(&events, ",");
-        message_put_id(rows, row, shard, shards, message->id);
+        struct sk_position own = message_position(rows, row);
+        sk_cursor_put_event(message->id, &own, shard, shards);
         message_put_event(&events, rows, row, message->id);
     }
     SK_ASSERT(row > 0);

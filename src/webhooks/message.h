@@ -33,7 +33,7 @@ struct sk_message {
 enum sk_status sk_message_make(struct sk_message *message, const struct sk_receiver *receiver,
                                const struct sk_rows *rows, size_t shard, size_t shards) SK_MUST_CHECK;
 
-// A message that tells of nothing, to try a receiver. now_ms: Unix time.
+// A test message without events, to try a receiver. now_ms: Unix time.
 enum sk_status sk_message_make_test(struct sk_message *message, int64_t now_ms) SK_MUST_CHECK;
 
 void sk_message_free(struct sk_message *message);
