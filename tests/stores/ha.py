@@ -127,17 +127,14 @@ def postgres_killed_asynchronous() -> list[str]:
         hand("pg_autoctl", "set", "node", "replication-quorum", "--name", f"node-{number}", "false")
     stores = Postgres(environment()["DATABASE_URL"])
     wait_for("commits that wait for none", lambda: stores.rows("show synchronous_standby_names") == [[""]], CALM_S)
-    standbys = [pid for name, its in nodes().items() if its == "secondary" for pid in family_of(name)]
-    receivers = [pid for pid in standbys if "walreceiver" in Path(f"/proc/{pid}/cmdline").read_text()]
-    for pid in receivers:
+    old = node_that_is("primary")
+    # Stopped there, and not in the standbys, whose sockets would still bring what was sent.
+    senders = [pid for pid in family_of(old) if "walsender" in Path(f"/proc/{pid}/cmdline").read_text()]
+    for pid in senders:
         os.kill(pid, signal.SIGSTOP)
     time.sleep(WARM_S)
-    wrong = [] if len(receivers) == 2 else ["the standbys could not be held back"]
-    old = node_that_is("primary")
+    wrong = [] if len(senders) == 2 else ["the standbys could not be held back"]
     kill(old)
-    for pid in receivers:  # without what their sockets still hold
-        os.kill(pid, signal.SIGTERM)
-        os.kill(pid, signal.SIGCONT)
     wait_for("another primary", lambda: [n for n, its in nodes().items() if its.endswith("primary") and n != old], CALM_S)
     return wrong
 
