@@ -6,7 +6,6 @@
 --         answer     done (it has happened), taken (202), another (its user has another order), refused, or unknown
 --         excused    whether a documented loss may have taken what was promised
 --         nth, voucher, user, quantity, id, reference
---   $2  how many orders of a voucher a user may have, the ended ones included
 WITH told AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset($1::jsonb)
                   AS t(nth integer, what text, answer text, excused boolean, voucher bigint, "user" text,
@@ -70,4 +69,4 @@ UNION ALL
 SELECT 'orders_are_bounded', user_id || ' has had ' || count(*) || ' orders of voucher ' || voucher_id
   FROM placed
  GROUP BY voucher_id, user_id
-HAVING count(*) > $2::integer
+HAVING count(*) > (SELECT v.orders_per_user FROM seckill_voucher v WHERE v.id = voucher_id)

@@ -15,6 +15,8 @@ export type ServiceCode =
     | 'UNREADABLE'
     | 'ALREADY_PAID'
     | 'REFERENCE_USED'
+    | 'ALREADY_EXTENDED'
+    | 'EXTENSION_OFF'
     | 'UNKNOWN_PAYMENT'
     | 'WRONG_AMOUNT'
     | 'STARTED'
@@ -96,9 +98,15 @@ export interface Order {
     price_cents?: number;
     total_cents?: number;
     currency?: string;
-    /** Where the voucher has a time to pay. */
+    /** Where the voucher has a time to pay. It moves on once, if the order is extended. */
     expires_at?: string;
-    events?: { type: 'moved' | 'payment_to_refund' | 'payment_refunded'; at: string; status: OrderStatus; by: string; why?: string }[];
+    events?: {
+        type: 'moved' | 'extended' | 'payment_to_refund' | 'payment_refunded';
+        at: string;
+        status: OrderStatus;
+        by: string;
+        why?: string;
+    }[];
     payments?: (Payment & { state: 'accepted' | 'to_refund' | 'refunded'; at: string })[];
 }
 
@@ -118,7 +126,11 @@ export interface VoucherTerms {
     begin_at: string;
     end_at: string;
     limit?: number;
+    /** Orders that a user may have of it, ended ones included. */
+    orders_per_user?: number;
     pay_within_s?: number;
+    /** A payment in progress may extend an unpaid order by so many seconds, once; 0: it may not. */
+    extend_s?: number;
     currency?: string;
     ticket?: boolean;
     work_bits?: number;
@@ -316,6 +328,7 @@ export interface OrderFeed {
         event:
             | 'order.placed'
             | 'order.refused'
+            | 'order.extended'
             | 'order.paid'
             | 'order.cancelled'
             | 'order.expired'
@@ -327,7 +340,7 @@ export interface OrderFeed {
             | 'sale.reopened'
             | 'sale.ended';
         /** From before there was `event`; until 1.0. */
-        type: 'placed' | 'moved' | 'payment_to_refund' | 'payment_refunded' | 'sale';
+        type: 'placed' | 'moved' | 'extended' | 'payment_to_refund' | 'payment_refunded' | 'sale';
         order_id?: string;
         voucher_id: string;
         user_id?: string;
@@ -338,6 +351,10 @@ export interface OrderFeed {
         at: string;
         by: string;
         why?: string;
+        /** Of order.extended: the new time. */
+        expires_at?: string;
+        /** Of order.extended: under which it was extended, of a payment in progress. */
+        reference?: string;
         payment?: { reference: string; amount_cents: number; currency: string };
     }[];
     next: string;

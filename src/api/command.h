@@ -11,7 +11,7 @@
 
 #include "query.h"
 
-enum { SK_COMMAND_PARAMS_MAX = 16 };
+enum { SK_COMMAND_PARAMS_MAX = SK_PG_PARAMS_MAX };
 
 struct sk_command;
 

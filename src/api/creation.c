@@ -173,6 +173,8 @@ void sk_create_voucher(struct sk_control *control, const char *key, const char *
     sk_command_add_number(command, terms->work_bits);
     sk_command_add(command, terms->description);
     sk_command_add(command, terms->picture);
+    sk_command_add_number(command, terms->extend_s);
+    sk_command_add_number(command, terms->orders_per_user);
     sk_command_start(command);
 }
 

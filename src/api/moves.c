@@ -1,6 +1,6 @@
-// One statement records a payment. A move that returns units reads the order, returns its units (sale/returns.c), and
-// reads it again. The answer is always what PostgreSQL has. So a repeated call, or one that another call has overtaken,
-// gets the same answer as the first.
+// One statement records a payment, or gives an order more time. A move that returns units reads the order, returns its
+// units (sale/returns.c), and reads it again. The answer is always what PostgreSQL has. So a repeated call, or one that
+// another call has overtaken, gets the same answer as the first.
 //
 // The units of a retired voucher exist in PostgreSQL alone, and are returned there.
 //
@@ -20,8 +20,10 @@
 
 // The most that an order can cost: 1,000 units of the highest price.
 static const int64_t amount_max_cents = INT64_C(100000000000000);
+static const int64_t extend_max_s = 86400; // the most that a voucher allows
 
 #define REFERENCE_DETAIL "must be a string of 1 to 64 visible ASCII characters"
+#define ORDER_DETAIL     "must be the id of the order in the path"
 
 // The demo's payment has the members from AMOUNT on.
 enum payment_member { REFERENCE, AMOUNT, CURRENCY, ORDER, PAYMENT_MEMBERS };
@@ -30,7 +32,15 @@ static const struct sk_field payment_members[PAYMENT_MEMBERS] = {
     [REFERENCE] = {.name = "reference", .detail = REFERENCE_DETAIL},
     [AMOUNT] = {.name = "amount_cents", .detail = "must be an integer from 0 to 100000000000000"},
     [CURRENCY] = {.name = "currency", .detail = "must be a string of three letters from A to Z"},
-    [ORDER] = {.name = "order_id", .detail = "must be the id of the order in the path", .optional = true},
+    [ORDER] = {.name = "order_id", .detail = ORDER_DETAIL, .optional = true},
+};
+
+enum extension_member { EXTENDING_REFERENCE, EXTEND, EXTENDED_ORDER, EXTENSION_MEMBERS };
+
+static const struct sk_field extension_members[EXTENSION_MEMBERS] = {
+    [EXTENDING_REFERENCE] = {.name = "reference", .detail = REFERENCE_DETAIL},
+    [EXTEND] = {.name = "extend_s", .detail = "must be an integer from 1 to 86400", .optional = true},
+    [EXTENDED_ORDER] = {.name = "order_id", .detail = ORDER_DETAIL, .optional = true},
 };
 
 enum refund_member { RESTOCK, WHY, REFUNDED_REFERENCE, REFUND_MEMBERS };
@@ -46,13 +56,16 @@ static bool bodies_read_reference(const json_t *value, const char **reference)
     return sk_fields_text(value, 1, SK_REFERENCE_MAX, reference) && sk_text_within(*reference, '!', '~');
 }
 
-// In any form that a path may have.
-static bool bodies_name_order(const json_t *value, const struct sk_payment *payment)
+// `value`, where it is there, names the order in any form that a path may have.
+static void bodies_check_order(struct sk_fields *read, const struct sk_field *member, const json_t *value,
+                               const char *order_id, bool must)
 {
     char id[SK_UUID_SIZE];
     const char *text = json_string_value(value);
-    return text != NULL && payment->order_id != NULL && sk_uuid_read(text, strlen(text), id) &&
-           strcmp(id, payment->order_id) == 0;
+    bool same = text != NULL && order_id != NULL && sk_uuid_read(text, strlen(text), id) && strcmp(id, order_id) == 0;
+    sk_fields_check(read, member, value, same);
+    if (value == NULL && must)
+        sk_fields_refuse(read, member->name, "is required: the signature does not cover the path");
 }
 
 enum sk_verdict sk_payment_read(const char *body, size_t len, struct sk_payment *payment, struct sk_fields *read)
@@ -68,9 +81,22 @@ enum sk_verdict sk_payment_read(const char *body, size_t len, struct sk_payment 
         sk_fields_check(read, &payment_members[CURRENCY], values[CURRENCY],
                         sk_fields_text(values[CURRENCY], SK_CURRENCY_CHARS, SK_CURRENCY_CHARS, &payment->currency) &&
                             sk_text_within(payment->currency, 'A', 'Z'));
-        sk_fields_check(read, &payment_members[ORDER], values[ORDER], bodies_name_order(values[ORDER], payment));
-        if (values[ORDER] == NULL && payment->names_order)
-            sk_fields_refuse(read, "order_id", "is required: the signature does not cover the path");
+        bodies_check_order(read, &payment_members[ORDER], values[ORDER], payment->order_id, payment->names_order);
+    }
+    return sk_fields_end(read);
+}
+
+enum sk_verdict sk_extension_read(const char *body, size_t len, struct sk_extension *extension, struct sk_fields *read)
+{
+    const json_t *values[EXTENSION_MEMBERS];
+    extension->extend_s = 0;
+    if (sk_fields_open(read, body, len, extension_members, EXTENSION_MEMBERS, values)) {
+        sk_fields_check(read, &extension_members[EXTENDING_REFERENCE], values[EXTENDING_REFERENCE],
+                        bodies_read_reference(values[EXTENDING_REFERENCE], &extension->reference));
+        sk_fields_check(read, &extension_members[EXTEND], values[EXTEND],
+                        sk_fields_integer(values[EXTEND], 1, extend_max_s, &extension->extend_s));
+        bodies_check_order(read, &extension_members[EXTENDED_ORDER], values[EXTENDED_ORDER], extension->order_id,
+                           extension->names_order);
     }
     return sk_fields_end(read);
 }
@@ -99,12 +125,14 @@ struct move {
     char reference[SK_REFERENCE_MAX + 1]; // "": a refund names none
     char currency[SK_CURRENCY_CHARS + 1];
     int64_t amount_cents;
+    int64_t extend_s; // 0: an extension names none
     enum sk_return_move returned_as;
     bool returned; // the units were returned; the order is read again
 };
 
-// The columns of pay_order.sql, find_for_move.sql and note_refunds.sql.
+// The columns of pay_order.sql, extend_order.sql, find_for_move.sql and note_refunds.sql.
 enum { PAY_OUTCOME, PAY_DOCUMENT, PAY_CENTS, PAY_CURRENCY };
+enum { EXTEND_OUTCOME, EXTEND_STATUS, EXTEND_DOCUMENT };
 enum { FOUND_VOUCHER, FOUND_STATUS, FOUND_ALLOWED, FOUND_DOCUMENT };
 enum { REFUND_OUTCOME, REFUND_VOUCHER, REFUND_STATUS, REFUND_DOCUMENT };
 
@@ -170,6 +198,21 @@ static void move_end_wrong(struct move *move, const char *status)
 {
     struct sk_answer answer = {.verdict = SK_VERDICT_WRONG_STATE, .status = status};
     sk_query_end_with(&move->query, &answer);
+}
+
+// What a statement's outcome means. The last one is for all others.
+struct move_end {
+    const char *outcome;
+    enum sk_verdict verdict;
+};
+
+static enum sk_verdict move_verdict(const struct sk_rows *rows, int column, const struct move_end *ends)
+{
+    if (rows == NULL)
+        return SK_VERDICT_UNAVAILABLE;
+    while (ends->outcome != NULL && strcmp(ends->outcome, sk_rows_text(rows, 0, column)) != 0)
+        ends++;
+    return ends->verdict;
 }
 
 // ---- returning units ----
@@ -264,33 +307,24 @@ static void pay_end_wrong_amount(struct move *move, const struct sk_rows *rows)
 
 static void pay_on_row(void *arg, const struct sk_result *result)
 {
-    static const struct {
-        const char *outcome;
-        enum sk_verdict verdict;
-    } ends[] = {
+    static const struct move_end ends[] = {
         {"paid", SK_VERDICT_FOUND},
         {"already", SK_VERDICT_FOUND},
         {"to_refund", SK_VERDICT_FOUND},
         {"already_paid", SK_VERDICT_ALREADY_PAID},
         {"reference_used", SK_VERDICT_REFERENCE_USED},
         {"wrong_amount", SK_VERDICT_WRONG_AMOUNT},
+        {NULL, SK_VERDICT_NOT_FOUND},
     };
     struct move *move = arg;
-    size_t i = 0;
-    if (result->rows == NULL) {
-        sk_query_end(&move->query, SK_VERDICT_UNAVAILABLE, NULL);
-        return;
-    }
-    const char *outcome = sk_rows_text(result->rows, 0, PAY_OUTCOME);
-    while (i < sizeof ends / sizeof ends[0] && strcmp(ends[i].outcome, outcome) != 0)
-        i++;
-    if (i == sizeof ends / sizeof ends[0]) // unknown
+    enum sk_verdict verdict = move_verdict(result->rows, PAY_OUTCOME, ends);
+    if (verdict == SK_VERDICT_NOT_FOUND)
         move_lookup(move);
-    else if (ends[i].verdict == SK_VERDICT_WRONG_AMOUNT)
+    else if (verdict == SK_VERDICT_WRONG_AMOUNT)
         pay_end_wrong_amount(move, result->rows);
     else
-        sk_query_end(&move->query, ends[i].verdict,
-                     ends[i].verdict == SK_VERDICT_FOUND ? sk_rows_text(result->rows, 0, PAY_DOCUMENT) : NULL);
+        sk_query_end(&move->query, verdict,
+                     verdict == SK_VERDICT_FOUND ? sk_rows_text(result->rows, 0, PAY_DOCUMENT) : NULL);
 }
 
 static void pay_start(struct sk_query *query)
@@ -331,6 +365,51 @@ void sk_move_pay(struct sk_control *control, const char *order_id, const char *u
     move_put(move->reference, sizeof move->reference, payment->reference);
     move_put(move->currency, sizeof move->currency, payment->currency);
     move->amount_cents = payment->amount_cents;
+    sk_query_start(&move->query);
+}
+
+// ---- extend ----
+
+static void extend_on_row(void *arg, const struct sk_result *result)
+{
+    static const struct move_end ends[] = {
+        {"extended", SK_VERDICT_FOUND},
+        {"already_extended", SK_VERDICT_ALREADY_EXTENDED},
+        {"reference_used", SK_VERDICT_REFERENCE_USED},
+        {"off", SK_VERDICT_EXTENSION_OFF},
+        {"kept", SK_VERDICT_WRONG_STATE},
+        {NULL, SK_VERDICT_NOT_FOUND},
+    };
+    struct move *move = arg;
+    enum sk_verdict verdict = move_verdict(result->rows, EXTEND_OUTCOME, ends);
+    if (verdict == SK_VERDICT_NOT_FOUND)
+        move_lookup(move);
+    else if (verdict == SK_VERDICT_WRONG_STATE)
+        move_end_wrong(move, sk_rows_text(result->rows, 0, EXTEND_STATUS));
+    else
+        sk_query_end(&move->query, verdict,
+                     verdict == SK_VERDICT_FOUND ? sk_rows_text(result->rows, 0, EXTEND_DOCUMENT) : NULL);
+}
+
+static void extend_start(struct sk_query *query)
+{
+    struct move *move = (struct move *)query;
+    char slot[SK_PARAM_NUMBER_SIZE], extend_s[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(slot, sk_order_id_slot(move->order_id)), move->order_id, move->reference,
+                            move->extend_s == 0 ? NULL : sk_params_number(extend_s, move->extend_s), move->by};
+    query->shard = sk_query_shard_of_order(query, move->order_id);
+    sk_query_ask_pg(query, SK_STATEMENT_EXTEND_ORDER, 5, params, extend_on_row);
+}
+
+void sk_move_extend(struct sk_control *control, const char *order_id, const struct sk_extension *extension,
+                    const char *by, uint64_t handle)
+{
+    struct move *move = move_new(control, SK_PG_COMMANDS, order_id, "", by, handle, extend_start);
+    if (move == NULL)
+        return;
+    SK_ASSERT(extension->reference != NULL);
+    move_put(move->reference, sizeof move->reference, extension->reference);
+    move->extend_s = extension->extend_s;
     sk_query_start(&move->query);
 }
 
@@ -422,6 +501,17 @@ void sk_handle_pay(const struct sk_context *context, struct sk_request *request)
     enum sk_verdict verdict = sk_payment_read(request->body.data, request->body.len, &payment, &read);
     if (sk_call_body_good(context, request, verdict, &read))
         sk_move_pay(context->control, call->order_id, "", &payment, call->by, request->handle);
+    sk_fields_free(&read);
+}
+
+void sk_handle_extend(const struct sk_context *context, struct sk_request *request)
+{
+    const struct sk_call *call = sk_call_of(request);
+    struct sk_extension extension = {.order_id = call->order_id, .names_order = sk_auth_signs_body_alone(request)};
+    struct sk_fields read;
+    enum sk_verdict verdict = sk_extension_read(request->body.data, request->body.len, &extension, &read);
+    if (sk_call_body_good(context, request, verdict, &read))
+        sk_move_extend(context->control, call->order_id, &extension, call->by, request->handle);
     sk_fields_free(&read);
 }
 

@@ -325,6 +325,8 @@ void sk_operate_change(struct sk_control *control, const struct sk_operation *op
     operate_add_term(operate, terms->work_bits);
     sk_command_add(command, terms->description);
     sk_command_add(command, terms->picture);
+    operate_add_term(operate, terms->extend_s);
+    operate_add_term(operate, terms->orders_per_user);
     sk_command_start(command);
 }
 
@@ -478,4 +480,52 @@ void sk_operate_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t
 void sk_handle_rebuild(const struct sk_context *context, struct sk_request *request)
 {
     sk_operate_rebuild(context->control, sk_call_of(request)->voucher_id, request->handle);
+}
+
+// ---- holding expiry ----
+
+struct hold {
+    struct sk_query query;
+    struct sk_gather gather;
+};
+
+static void hold_on_rows(struct sk_query *query, struct sk_gathered *gathered)
+{
+    size_t shard = 0;
+    while (gathered->rows[shard] == NULL) // at least one has answered
+        shard++;
+    if (!gathered->complete)
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
+    else if (gathered->counts[shard] == 0)
+        sk_query_end(query, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+    else
+        sk_query_end(query, SK_VERDICT_FOUND, sk_rows_text(gathered->rows[shard], 0, 0));
+}
+
+void sk_operate_expiry(struct sk_control *control, int64_t voucher_id, bool held, const char *by, uint64_t handle)
+{
+    struct hold *hold = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *hold, NULL);
+    char voucher[SK_PARAM_NUMBER_SIZE];
+    if (hold == NULL)
+        return;
+    const char *params[] = {voucher_id == 0 ? NULL : sk_params_number(voucher, voucher_id), held ? "1" : "0", by};
+    size_t of_voucher = sk_query_shard_of_voucher(&hold->query, voucher_id);
+    sk_gather_begin(&hold->gather, &hold->query, hold_on_rows);
+    for (size_t i = 0; i < control->sale->shard_count; i++) {
+        if (voucher_id == 0 || i == of_voucher)
+            sk_gather_ask(&hold->gather, i, SK_STATEMENT_HOLD_EXPIRY, 3, params);
+    }
+    sk_gather_end(&hold->gather);
+}
+
+void sk_handle_hold_expiry(const struct sk_context *context, struct sk_request *request)
+{
+    const struct sk_call *call = sk_call_of(request);
+    sk_operate_expiry(context->control, call->voucher_id, true, call->by, request->handle);
+}
+
+void sk_handle_release_expiry(const struct sk_context *context, struct sk_request *request)
+{
+    const struct sk_call *call = sk_call_of(request);
+    sk_operate_expiry(context->control, call->voucher_id, false, call->by, request->handle);
 }

@@ -1,5 +1,5 @@
 // What operators do to a voucher before or during its sale: terms, pause and resume, closing, more or fewer units, a
-// rebuild. creation.h makes one.
+// rebuild; and whether its unpaid orders expire. creation.h makes one.
 //
 // PostgreSQL commits each change first, under a change number; then Redis gets it (changes.h). Units that are taken
 // away leave Redis first. The answer comes when Redis has the change, so that it applies to all buyers. If Redis is
@@ -15,6 +15,7 @@
 #include "terms.h"
 
 sk_handle sk_handle_change, sk_handle_pause, sk_handle_resume, sk_handle_close, sk_handle_stock, sk_handle_rebuild;
+sk_handle sk_handle_hold_expiry, sk_handle_release_expiry;
 
 // The parameters that all calls have.
 struct sk_operation {
@@ -45,5 +46,10 @@ void sk_operate_stock(struct sk_control *control, const struct sk_operation *ope
 // Rebuilds the voucher in Redis from PostgreSQL, which closes it for a moment. A retired voucher is loaded again,
 // closed. LOADING if a rebuild is in progress elsewhere or has failed.
 void sk_operate_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t handle);
+
+// Holds the expiry of a voucher's unpaid orders, or of all vouchers' if `voucher_id` is 0, until it is released: some
+// order may still expire within the second. What is due expires within seconds after the release. Repeated, both
+// change nothing. UNAVAILABLE also if a shard is away: the others may have it.
+void sk_operate_expiry(struct sk_control *control, int64_t voucher_id, bool held, const char *by, uint64_t handle);
 
 #endif

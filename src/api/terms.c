@@ -12,11 +12,13 @@ enum {
     DESCRIPTION_MAX_BYTES = 1000,
     STOCK_MAX = 100000000,
     LIMIT_MAX = 1000,
+    ORDERS_PER_USER_MAX = 1000,
     PAY_WITHIN_MAX_S = 31536000,
+    EXTEND_MAX_S = 86400,
     CURRENCY_LEN = 3,
     WORK_BITS_MAX = 24
 };
-enum { LIMIT_DEFAULT = 1, PAY_WITHIN_DEFAULT_S = 900 };
+enum { LIMIT_DEFAULT = 1, ORDERS_PER_USER_DEFAULT = 3, PAY_WITHIN_DEFAULT_S = 900, EXTEND_DEFAULT_S = 120 };
 static const char currency_default[] = "CNY";
 static const int64_t price_max_cents = INT64_C(100000000000);
 
@@ -29,7 +31,9 @@ enum member {
     BEGIN_AT,
     END_AT,
     LIMIT,
+    ORDERS_PER_USER,
     PAY_WITHIN,
+    EXTEND,
     CURRENCY,
     TICKET,
     WORK_BITS,
@@ -59,7 +63,9 @@ static const struct sk_field members[MEMBERS] = {
     [BEGIN_AT] = {.name = "begin_at", .detail = SK_TIME_DETAIL},
     [END_AT] = {.name = "end_at", .detail = SK_TIME_DETAIL},
     [LIMIT] = {.name = "limit", .detail = "must be an integer from 1 to 1000", .optional = true},
+    [ORDERS_PER_USER] = {.name = "orders_per_user", .detail = "must be an integer from 1 to 1000", .optional = true},
     [PAY_WITHIN] = {.name = "pay_within_s", .detail = "must be an integer from 0 to 31536000", .optional = true},
+    [EXTEND] = {.name = "extend_s", .detail = "must be an integer from 0 to 86400", .optional = true},
     [CURRENCY] = {.name = "currency", .detail = "must be a currency of ISO 4217, such as CNY", .optional = true},
     [TICKET] = {.name = "ticket", .detail = "must be true or false", .optional = true},
     [WORK_BITS] = {.name = "work_bits", .detail = "must be an integer from 0 to 24", .optional = true},
@@ -108,7 +114,9 @@ static void terms_check(const json_t *const values[MEMBERS], const struct sk_ter
         [BEGIN_AT] = terms_read_time(values[BEGIN_AT], &terms->begin_ms),
         [END_AT] = terms_read_time(values[END_AT], &terms->end_ms),
         [LIMIT] = sk_fields_integer(values[LIMIT], 1, LIMIT_MAX, &terms->user_limit),
+        [ORDERS_PER_USER] = sk_fields_integer(values[ORDERS_PER_USER], 1, ORDERS_PER_USER_MAX, &terms->orders_per_user),
         [PAY_WITHIN] = sk_fields_integer(values[PAY_WITHIN], 0, PAY_WITHIN_MAX_S, &terms->pay_within_s),
+        [EXTEND] = sk_fields_integer(values[EXTEND], 0, EXTEND_MAX_S, &terms->extend_s),
         [CURRENCY] = terms_read_currency(values[CURRENCY], &terms->currency),
         [TICKET] = terms_read_flag(values[TICKET], &terms->ticket),
         [WORK_BITS] = sk_fields_integer(values[WORK_BITS], 0, WORK_BITS_MAX, &terms->work_bits),
@@ -133,6 +141,10 @@ enum sk_verdict sk_terms_read(const char *body, size_t len, const struct sk_term
         terms_check(values, rules, terms, read);
         if (values[LIMIT] == NULL)
             terms->user_limit = LIMIT_DEFAULT;
+        if (values[ORDERS_PER_USER] == NULL)
+            terms->orders_per_user = ORDERS_PER_USER_DEFAULT;
+        if (values[EXTEND] == NULL)
+            terms->extend_s = EXTEND_DEFAULT_S;
         if (values[PAY_WITHIN] == NULL)
             terms->pay_within_s = terms->price_cents == 0 ? 0 : PAY_WITHIN_DEFAULT_S; // nothing is to be paid
         if (values[CURRENCY] == NULL)
@@ -153,10 +165,16 @@ enum sk_verdict sk_terms_read_change(const char *body, size_t len, const struct 
     }
     if (sk_fields_open(read, body, len, optional, MEMBERS, values)) {
         terms_check(values, rules, terms, read);
-        int64_t *const numbers[MEMBERS] = {
-            [STOCK] = &terms->stock,   [PRICE] = &terms->price_cents,  [BEGIN_AT] = &terms->begin_ms,
-            [END_AT] = &terms->end_ms, [LIMIT] = &terms->user_limit,   [PAY_WITHIN] = &terms->pay_within_s,
-            [TICKET] = &terms->ticket, [WORK_BITS] = &terms->work_bits};
+        int64_t *const numbers[MEMBERS] = {[STOCK] = &terms->stock,
+                                           [PRICE] = &terms->price_cents,
+                                           [BEGIN_AT] = &terms->begin_ms,
+                                           [END_AT] = &terms->end_ms,
+                                           [LIMIT] = &terms->user_limit,
+                                           [ORDERS_PER_USER] = &terms->orders_per_user,
+                                           [PAY_WITHIN] = &terms->pay_within_s,
+                                           [EXTEND] = &terms->extend_s,
+                                           [TICKET] = &terms->ticket,
+                                           [WORK_BITS] = &terms->work_bits};
         for (int i = 0; i < MEMBERS; i++) {
             if (values[i] == NULL && numbers[i] != NULL)
                 *numbers[i] = SK_TERM_AS_IT_IS;

@@ -22,6 +22,8 @@
     X(WRONG_STATE, 409, 0, "The current state does not allow that")                   \
     X(ALREADY_PAID, 409, 0, "The order is already paid: refund this payment")         \
     X(REFERENCE_USED, 409, 0, "This payment reference belongs to another order")      \
+    X(ALREADY_EXTENDED, 409, 0, "The order has been extended for another payment")    \
+    X(EXTENSION_OFF, 409, 0, "Orders of this voucher cannot be extended")             \
     X(UNKNOWN_PAYMENT, 409, 0, "The order has no payment with this reference")        \
     X(WRONG_AMOUNT, 422, 0, "The amount or the currency differs from the order")      \
     X(ARCHIVED, 410, 0, "The sale is over, and its orders have been archived")        \

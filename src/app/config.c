@@ -106,8 +106,6 @@ static const struct key keys[] = {
      "time until a sale leaves Redis, after its end and the time to pay"},
     {"SECKILL_SOLD_OUT_MARK_MS", NUMBER, AT(sale.sold_out_mark_ms), "200", 0, 60000, "ms",
      "how long a refusal is cached in memory"},
-    {"SECKILL_ORDERS_PER_USER", NUMBER, AT(sale.orders_per_user), "20", 1, 1000, "orders",
-     "most orders of a user for one voucher, cancelled, expired and refunded ones included"},
     {"SECKILL_USER_RATE", NUMBER, AT(identity.user_rate), "0", 0, 10000, "1/s",
      "purchases and cancellations of a user; above it, 429; 0: unlimited"},
     {"SECKILL_ADDRESS_RATE", NUMBER, AT(identity.address_rate), "0", 0, 1000000, "1/s",
@@ -412,8 +410,11 @@ static enum sk_status environment_check(FILE *err)
         (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(*at, "="), *at);
         if (environment_passes(name + strlen(prefix)) || environment_find(name, nearest) == 0)
             continue;
-        (void)fprintf(err, "seckill: %s: there is no such setting; did you mean %s?\n", name, nearest);
         status = SK_FAIL;
+        if (strcmp(name, "SECKILL_ORDERS_PER_USER") == 0)
+            (void)fprintf(err, "seckill: %s: it is a term of each voucher now, orders_per_user\n", name);
+        else
+            (void)fprintf(err, "seckill: %s: there is no such setting; did you mean %s?\n", name, nearest);
     }
     return status;
 }

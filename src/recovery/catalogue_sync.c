@@ -50,6 +50,7 @@ enum {
     COLUMN_OFFER,
     COLUMN_PRICE_CENTS,
     COLUMN_CURRENCY,
+    COLUMN_ORDERS_PER_USER,
 };
 
 // The columns of catalogue_documents.sql.
@@ -228,6 +229,7 @@ static bool sync_take_page(struct sk_catalogue_sync *sync, const struct sk_rows 
             .tag = sk_rows_text(rows, i, COLUMN_TAG),
             .shard = sync->shard,
             .user_limit = (unsigned)sk_rows_number(rows, i, COLUMN_USER_LIMIT),
+            .orders_per_user = (unsigned)sk_rows_number(rows, i, COLUMN_ORDERS_PER_USER),
             .pay_within_s = sk_rows_number(rows, i, COLUMN_PAY_WITHIN_S),
             .ticket = sk_rows_number(rows, i, COLUMN_TICKET) != 0,
             .work_bits = (unsigned)sk_rows_number(rows, i, COLUMN_WORK_BITS),

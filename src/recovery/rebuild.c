@@ -212,7 +212,7 @@ static void rebuild_read_chunk(struct rebuild *rebuild)
 {
     char most[SK_PARAM_NUMBER_SIZE], bound[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {rebuild->slot, rebuild->id, rebuild->after, sk_params_number(most, CHUNK),
-                            sk_params_number(bound, rebuild->sale->options->orders_per_user)};
+                            sk_params_number(bound, rebuild->voucher->orders_per_user)};
     rebuild_move(rebuild, REBUILD_BUYERS);
     rebuild->reading = sk_pg_call(sk_sale_shard(rebuild->sale, rebuild->voucher)->queries, SK_STATEMENT_REBUILD_BUYERS,
                                   5, params, rebuild_on_chunk, rebuild) == SK_OK;

@@ -143,6 +143,7 @@ enum sk_status sk_catalogue_put(struct sk_catalogue *catalogue, const struct sk_
         voucher->begin_ms = row->begin_ms;
         voucher->end_ms = row->end_ms;
         voucher->user_limit = row->user_limit;
+        voucher->orders_per_user = row->orders_per_user;
         voucher->pay_within_s = row->pay_within_s;
         voucher->ticket = row->ticket;
         voucher->work_bits = row->work_bits;

@@ -19,6 +19,7 @@ struct sk_catalogue_row {
     const char *tag; // borrowed
     unsigned shard;  // where it was read
     unsigned user_limit;
+    unsigned orders_per_user;
     int64_t pay_within_s;
     bool ticket;
     unsigned work_bits;

@@ -125,7 +125,7 @@ void sk_entry_note_refused(struct sk_entry *entry, const char *id, const char *u
 void sk_entry_note_ended(struct sk_entry *entry, const char *id, const char *user, unsigned units, unsigned nth)
 {
     char ended[SK_PARAM_NUMBER_SIZE + 1] = "-";
-    if (nth >= entry->sale->options->orders_per_user)
+    if (nth >= entry->voucher->orders_per_user)
         (void)sk_params_number(ended + 1, nth);
     entry_note(entry, id, user, units, ended);
 }

@@ -53,7 +53,7 @@ enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_voucher 
     grant_put_details(orders, &details);
     argv[n++] = details.data == NULL ? "-" : details.data;
     argv[n++] = sk_params_number(offer, orders->head->offer);
-    argv[n++] = sk_params_number(orders_max, sale->options->orders_per_user);
+    argv[n++] = sk_params_number(orders_max, voucher->orders_per_user);
     for (int i = 0; i < n; i++)
         lens[i] = strlen(argv[i]);
     for (const struct sk_order *order = orders->head; order != NULL; order = order->next) {

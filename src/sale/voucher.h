@@ -92,11 +92,12 @@ struct sk_voucher {
     int64_t id;
     int64_t change; // the number of its newest change
     int64_t begin_ms, end_ms;
-    unsigned user_limit;  // most units in a user's order
-    int64_t pay_within_s; // then an unpaid order expires; 0: never
-    bool ticket;          // a purchase needs a ticket
-    unsigned work_bits;   // work that a ticket takes; 0: none
-    int32_t offer;        // version of price, limit, pay_within_s, ticket and work: an order agrees to one
+    unsigned user_limit;      // most units in a user's order
+    unsigned orders_per_user; // those that ended included
+    int64_t pay_within_s;     // then an unpaid order expires; 0: never
+    bool ticket;              // a purchase needs a ticket
+    unsigned work_bits;       // work that a ticket takes; 0: none
+    int32_t offer;            // version of price, limit, pay_within_s, ticket and work: an order agrees to one
     struct sk_price price;
     enum sk_voucher_state state;
     char *document; // owned: PostgreSQL's JSON of it, as of a moment ago; NULL: not read yet

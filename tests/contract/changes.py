@@ -118,7 +118,7 @@ def without_what_was_seen(tree: dict, exchanges: list[Exchange]) -> Iterator[Cha
 def other_members(tree: dict, exchanges: list[Exchange]) -> Iterator[Change]:
     """Leaves out each member seen in an answer, or requires one that never comes."""
     text = b"".join(exchange.answer for exchange in exchanges).decode(errors="replace")
-    sent = {"Purchase", "NewVoucher", "VoucherChange", "StockChange", "NewPayment", "Refund"}
+    sent = {"Purchase", "NewVoucher", "VoucherChange", "StockChange", "NewPayment", "Extension", "Refund"}
     sent |= {"PostedEvent"}  # by `seckill webhooks`, to others
     for name, schema in tree["components"]["schemas"].items():
         if name in sent or "properties" not in schema:

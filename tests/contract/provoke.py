@@ -94,10 +94,10 @@ def purchases(shop: Shop) -> None:
         for _ in range(2):
             buy(main, voucher, "carol", quantity, ("Idempotency-Key", "k-1"))
     buy(main, voucher, "dave", None, ("Prefer", "respond-async"))  # 202
-    strict = shop.another(SECKILL_ORDERS_PER_USER="1")
-    order = shop.order(voucher, "nina", strict)
-    strict.ask("POST", f"/orders/{order}/cancel", user("nina"))
-    buy(strict, voucher, "nina")  # TOO_MANY_ORDERS
+    strict = shop.voucher(orders_per_user=1)
+    order = shop.order(strict, "nina")
+    main.ask("POST", f"/orders/{order}/cancel", user("nina"))
+    buy(main, strict, "nina")  # TOO_MANY_ORDERS
 
 
 def loading(shop: Shop) -> None:
@@ -123,11 +123,19 @@ def moves(shop: Shop) -> None:
         path = f"/orders/{order}/pay"
         main.ask("POST", path, signed(path, body) + JSON, body)
 
+    def extend(order: str, reference: str) -> None:
+        main.ask("POST", f"/orders/{order}/extend", bearer(), {"reference": reference, "extend_s": 60})
+
+    extend(order, "m-1")
+    extend(order, "m-2")  # ALREADY_EXTENDED
+    extend(UNKNOWN_ORDER, "m-3")  # NOT_FOUND
+    extend(shop.order(shop.voucher(extend_s=0), "erin"), "m-1")  # EXTENSION_OFF
     pay(order, "m-1", 1)  # WRONG_AMOUNT
     pay(order, "m-1")
     pay(order, "m-1")
     pay(order, "m-2")  # ALREADY_PAID
     pay(other, "m-1")  # REFERENCE_USED
+    extend(other, "m-1")  # REFERENCE_USED
     pay(UNKNOWN_ORDER, "m-3")  # NOT_FOUND
     main.ask("POST", f"/orders/{order}/cancel", user("erin"))  # WRONG_STATE
     main.ask("POST", f"/orders/{order}/cancel", user("grace"))  # NOT_FOUND
@@ -139,6 +147,7 @@ def moves(shop: Shop) -> None:
     main.ask("GET", f"/admin/vouchers/{voucher}/settlement", bearer(READ_TOKEN))
     main.ask("POST", f"/orders/{other}/refund", bearer(), {"reference": "m-1"})  # UNKNOWN_PAYMENT
     main.ask("POST", f"/orders/{other}/refund", bearer(), {"reference": "m-4"})
+    extend(other, "m-4")  # WRONG_STATE
     main.ask("GET", "/admin/events?last=20", bearer(READ_TOKEN))
     main.ask("GET", f"/orders/{other}", user("frank"))
     main.ask("GET", f"/orders/{order}", bearer(READ_TOKEN))
@@ -199,6 +208,11 @@ def operators(shop: Shop) -> None:
     main.ask("GET", f"{at}/audit?limit=1", bearer())
     main.ask("GET", "/admin/vouchers/999999", bearer())
     main.ask("POST", "/admin/vouchers/999999/pause", bearer())
+    for what in ("hold-expiry", "release-expiry"):
+        main.ask("POST", f"/admin/vouchers/999999/{what}", bearer())
+        main.ask("POST", f"{at}/{what}", bearer())
+        main.ask("POST", f"/admin/{what}", bearer())
+        main.ask("GET", "/admin/troubles", bearer(READ_TOKEN))
     letter = shop.letter(voucher)
     main.ask("GET", f"{at}/dead-letters", bearer())
     main.ask("POST", f"{at}/dead-letters/{letter}/requeue", bearer())  # UNREADABLE

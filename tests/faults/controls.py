@@ -447,7 +447,7 @@ CONTROLS = [
     Control(
         "return-epoch",
         "a return of an older epoch carried out",
-        "sql/migrations/028_refund_entries.sql",
+        "sql/migrations/036_extend.sql",
         "           AND e.epoch IS NOT DISTINCT FROM CASE WHEN v.state <> 'retired' THEN s.epoch END\n",
         "",
         "34l",
@@ -456,7 +456,7 @@ CONTROLS = [
     Control(
         "return-status",
         "a return whatever the order is by now",
-        "sql/migrations/028_refund_entries.sql",
+        "sql/migrations/036_extend.sql",
         "AND v.id = p_vouchers[a.batch] AND o.status = ANY (v_from)\n",
         "AND v.id = p_vouchers[a.batch]\n",
         "34a",
@@ -465,15 +465,16 @@ CONTROLS = [
     Control(
         "expiry-time",
         "orders that expire before their time",
-        "sql/migrations/027_due_orders.sql",
+        "sql/migrations/036_extend.sql",
         "                IF v_at <= now() THEN",
         "                IF v_at IS NOT NULL THEN",
         "34a",
         "ends_were_asked_for",
         more=(
             (
-                "sql/migrations/028_refund_entries.sql",
-                "           AND (v_status <> 'expired' OR expires_at(o.created_at, v.pay_within_s) <= now())\n",
+                "sql/migrations/036_extend.sql",
+                "           AND (v_status <> 'expired'\n"
+                "                OR (due_at(o.created_at, v.pay_within_s, o.due_at) <= now() AND NOT expiry_is_held(v.id)))\n",
                 "",
             ),
         ),
@@ -517,7 +518,7 @@ CONTROLS = [
     Control(
         "feed",
         "a feed that does not wait for transactions under way",
-        "sql/migrations/033_feed.sql",
+        "sql/migrations/036_extend.sql",
         "                    AND w.tx < pg_snapshot_xmin(pg_current_snapshot())\n",
         "",
         "34r",
@@ -715,6 +716,24 @@ CONTROLS = [
         "           CASE WHEN o.ended_nth >= p_bound THEN o.ended_nth END\n",
         "           NULL::smallint\n",
         "59b",
+        "seen_meanwhile",
+    ),
+    Control(
+        "extended",
+        "an order expires by the time that it had when it was found",
+        "sql/migrations/036_extend.sql",
+        "(due_at(o.created_at, v.pay_within_s, o.due_at) <= now()",
+        "(expires_at(o.created_at, v.pay_within_s) <= now()",
+        "34x",
+        "ends_were_asked_for",
+    ),
+    Control(
+        "held",
+        "expiry that is held by no one",
+        "sql/migrations/036_extend.sql",
+        "    SELECT EXISTS (SELECT FROM expiry_hold h WHERE h.voucher_id IN (0, p_voucher))",
+        "    SELECT false",
+        "34y",
         "seen_meanwhile",
     ),
 ]

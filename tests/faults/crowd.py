@@ -23,7 +23,7 @@ REFUSALS = {"SOLD_OUT", "NOT_ENOUGH", "NOT_STARTED", "PAUSED", "ENDED", "TOO_MAN
 class Event:
     began: float
     ended: float
-    what: str  # buy, read, hung: a purchase whose client did not wait for the answer; or pay, cancel, refund
+    what: str  # buy, read, hung: a purchase whose client did not wait for the answer; or pay, extend, cancel, refund
     user: str  # whose order it is
     voucher: str
     instance: int

@@ -65,19 +65,22 @@ union all select 'dead letter of voucher ' || voucher_id from dead_letter where 
 BOOKS = """
 begin isolation level repeatable read read only;
 select 'order', voucher_id, o.id, user_id, status, coalesce(reason, ''), quantity, coalesce(request_key, ''),
-       case when pay_within_s > 0 then extract(epoch from o.created_at) + pay_within_s else 0 end
+       case when pay_within_s > 0 then extract(epoch from coalesce(o.due_at, o.created_at + make_interval(secs => pay_within_s)))
+            else 0 end
   from voucher_order o join seckill_voucher v on v.id = voucher_id;
 select 'held', voucher_id, user_id, id, quantity from held_order;
 select 'voucher', id, units, epoch - 1, user_limit, price_cents,
        case when now() < begin_at then 'NOT_STARTED' when now() >= end_at or state = 'closed' then 'ENDED'
-            when state = 'paused' then 'PAUSED' else 'open' end, state
+            when state = 'paused' then 'PAUSED' else 'open' end, state, orders_per_user
   from seckill_voucher join voucher_stock on voucher_id = id;
 select 'letters', count(*) from dead_letter
  where ended_at is null and (orders is null or exists (select from held_order h where h.letter = dead_letter.id));
 select 'move', order_id, status, by_whom, extract(epoch from at), coalesce(why, ''), coalesce(type, 'moved')
-  from order_event where status <> 'refused' or type <> 'moved' order by tx, seq;
+  from order_event where (status <> 'refused' or type <> 'moved') and type is distinct from 'extended' order by tx, seq;
+select 'extended', order_id, reference from order_event where type = 'extended';
 select 'event', who, what from (
     select tx, seq, order_id as who, case when coalesce(type, 'moved') = 'moved' then 'order.' || status
+                                          when type = 'extended' then 'order.extended'
                                           else replace(type, 'payment_', 'payment.') end as what from order_event
     union all
     select tx, seq + n - 1, id, 'order.placed' from order_placed, unnest(ids) with ordinality as o (id, n)) as events
@@ -87,7 +90,8 @@ select 'change', voucher_id, change, sum(units) over (partition by voucher_id or
  order by change desc;
 select 'overdue', o.id from voucher_order o join seckill_voucher v on v.id = o.voucher_id
  where o.status = 'unpaid' and v.pay_within_s > 0
-   and o.created_at + make_interval(secs => v.pay_within_s + %s) < now();
+   and coalesce(o.due_at, o.created_at + make_interval(secs => v.pay_within_s)) + make_interval(secs => %s) < now()
+   and not exists (select from expiry_hold h where h.voucher_id in (0, v.id));
 select 'wrong', wrong from (
 """ + (ROOT / "tests/judge.sql").read_text() + ") as judge;\n"
 ANSWERS = "".join(
@@ -141,10 +145,6 @@ class Run:
     @property
     def first(self):
         return self.stack.instances[0]
-
-    @property
-    def orders_most(self) -> int:
-        return int(self.fault.env.get("SECKILL_ORDERS_PER_USER", 20))
 
     def healed(self) -> None:
         self.healed_at = time.monotonic()
@@ -335,7 +335,7 @@ class Run:
         # Each shard looks at the answers about its own vouchers.
         own = "(select jsonb_agg(t) from jsonb_array_elements($told$" + json.dumps(answers) + "$told$) as t"
         own += " where (t->>'voucher')::bigint in (select id from seckill_voucher))"
-        asked = ANSWERS.replace("$1", own).replace("$2", str(self.orders_most))
+        asked = ANSWERS.replace("$1", own)
         return f"select 'told', breaks, wrong from ({asked}) as judge;\ncommit;\n"
 
     def read_world(self) -> World:
@@ -372,6 +372,7 @@ class Run:
                 units_most=max([units, *before]),
                 limit=limit,
                 price=price,
+                orders_most=int(row[7]),
             )
         moves = rows.get("move", [])
         told_wrong: dict[str, list[str]] = defaultdict(list)
@@ -407,11 +408,11 @@ class Run:
             fresh=self.fresh,
             lost_202=self.fault.lost_202 + self.count_lost(),
             given_up=self.fault.given_up,
-            orders_most=self.orders_most,
             moves=[
                 Move(row[0], state, row[2], float(row[3]), row[4])
                 for row, state in zip(moves, states((row[0], row[1], row[5]) for row in moves))
             ],
+            extended=[(row[0], row[1]) for row in rows.get("extended", [])],
             events=[(row[0], row[1]) for row in rows.get("event", [])],
             migrated_at=self.migrated_at,
             payments=[Payment(row[0], row[1], row[2], int(row[3]), float(row[4])) for row in rows.get("payment", [])],

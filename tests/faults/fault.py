@@ -40,6 +40,7 @@ class Fault:
     seconds: float = 3.0
     vouchers: int = 1
     habits: Habits = USUAL
+    orders_most: int = 20  # of a user of one voucher
     late_s: float = 0.0  # how late an order may expire during the fault; 0: not judged
     spread: bool = False
     opposite: bool = False

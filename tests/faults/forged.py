@@ -61,6 +61,8 @@ def lives() -> tuple[Voucher, list[Event], list[Move], list[Payment]]:
         lived(14, 15, "pay", "u20", 409, "ALREADY_PAID", "p1", reference="r9", amount=10),
         lived(15, 16, "pay", "u20", 409, "ALREADY_PAID", "p1", reference="r10", amount=9),
         lived(16, 17, "refund", "u20", 200, "", "p1", "paid", reference="r10"),
+        lived(2, 3, "extend", "u20", 200, "", "p1", "unpaid", reference="r1"),
+        lived(2, 3, "extend", "u20", 409, "ALREADY_EXTENDED", "p1", reference="r9"),
         lived(15, 16, "buy", "u25", 409, "NOT_ENOUGH", quantity=3, left=2),
     ]
     moves = [
@@ -145,6 +147,7 @@ def good_world() -> World:
         fresh=[Fresh(1, heard(9, 10, "fresh", "new", 201, "", "o5", "unpaid"))],
         moves=moves,
         payments=payments,
+        extended=[("p1", "r1")],
         late_s=1.0,
         events=[("o1", "order.placed"), *((move.order, f"order.{move.status}") for move in moves)],
         feed=[("o1", "order.placed"), *((move.order, f"order.{move.status}") for move in moves)],
@@ -405,6 +408,13 @@ def corruptions() -> dict[str, list]:
             unnamed("r5"),
             lambda world: world.payments.append(Payment("r7", "k1", "refunded", 5, 9.5)),
             lambda world: [world.moves.remove(move) for move in world.moves if move.order == "k1" and move.by == "olga"],
+        ],
+        "extensions_are_answered": [
+            lambda world: world.extended.clear(),
+            lambda world: world.extended.append(("n1", "r8")),
+            lambda world: world.extended.append(("p1", "r1")),
+            other(2, 3, "extend", "u21", 409, "ALREADY_EXTENDED", "n1", reference="r8"),
+            other(2, 3, "extend", "u21", 200, "", "n1", "unpaid", reference="r8"),
         ],
         "nothing_is_overdue": [lambda world: world.overdue.append("n1")],
         "expiry_is_in_time": [lambda world: setattr(world.moves[6], "at", 11.5)],

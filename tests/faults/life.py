@@ -16,6 +16,7 @@ from stack import OPERATE_TOKEN, PAYMENT_SECRET, PAYMENTS_TOKEN
 
 TRIES = 4  # of a move whose order is pending, or whose answer was lost
 PAUSE_S = 0.08
+EXTEND_S = 1  # by so much an order is extended
 AT_ONCE_S = 0.4  # an order is moved within this time after it was placed
 
 
@@ -40,7 +41,10 @@ def request_of(event: Event, signs: bool = False) -> tuple[str, dict[str, str], 
         return path, {"Authorization": f"Bearer {OPERATE_TOKEN}"}, {"restock": event.restock, "why": "asked for"} | (
             {"reference": event.reference} if event.reference else {}
         )
-    body = {"reference": event.reference, "amount_cents": event.amount, "currency": "CNY"}
+    if event.what == "extend":
+        body = {"reference": event.reference, "extend_s": EXTEND_S}
+    else:
+        body = {"reference": event.reference, "amount_cents": event.amount, "currency": "CNY"}
     if not signs:
         return path, {"Authorization": f"Bearer {PAYMENTS_TOKEN}"}, body
     now = str(int(time.time()))
@@ -67,6 +71,7 @@ class Shoppers(Crowd):
             self._races: 15,
             self._pays_late: 10 if habits.pay_within_s else 0,
             self._leaves: 20 if habits.pay_within_s else 0,
+            self._extends: 10 if habits.pay_within_s else 0,
         }
 
     async def _buy(self, voucher: str, user: str, instance: int) -> None:
@@ -91,7 +96,7 @@ class Shoppers(Crowd):
 
     async def _move(self, what: str, bought: Event, **more) -> Event:
         """Until it is definite; each try is an event."""
-        signs = what == "pay" and self.rng.random() < 0.5
+        signs = what in ("pay", "extend") and self.rng.random() < 0.5
         for _ in range(TRIES):
             event = move(what, bought, self.rng.randrange(len(self.ports)), **more)
             path, headers, body = request_of(event, signs)
@@ -151,6 +156,19 @@ class Shoppers(Crowd):
         due = bought.ended + self.habits.pay_within_s
         await asyncio.sleep(max(0.0, due - time.time() + self.rng.uniform(-0.2, 0.8)))
         await self._move("pay", bought, **self._bill(bought))
+
+    async def _extends(self, bought: Event) -> None:
+        """When it is about to expire, now and then for two payments at once; one of them comes after the first time."""
+        bills = [self._bill(bought) for _ in range(self.rng.randint(1, 2))]
+        due = bought.ended + self.habits.pay_within_s
+        await asyncio.sleep(max(0.0, due - time.time() + self.rng.uniform(-0.6, 0.3)))
+        await asyncio.gather(*(self._move("extend", bought, reference=bill["reference"]) for bill in bills))
+        if self.rng.random() < 0.5:
+            await asyncio.sleep(max(0.0, due - time.time() + self.rng.uniform(0.0, 1.2 * EXTEND_S)))
+            await self._move("pay", bought, **bills[0])
+        else:
+            await asyncio.sleep(EXTEND_S + self.rng.random())
+        await self._move("extend", bought, reference=bills[0]["reference"])
 
     async def _leaves(self, bought: Event) -> None:
         await asyncio.sleep(self.habits.pay_within_s + self.rng.random())

@@ -183,6 +183,26 @@ def refunds_settle_what_they_name(world: World) -> list[str]:
     ]
 
 
+def extensions_are_answered(world: World) -> list[str]:
+    """An order is extended once, by somebody who asked for it; and whoever was told so, or that another was faster, was
+    told the truth."""
+    complaints, asked = [], defaultdict(set)
+    by = dict(world.extended)
+    for event in world.asked("extend"):
+        if event.outcome != "refused":
+            asked[event.order].add(event.reference)
+        if event.status == 200 and by.get(event.order) != event.reference:
+            complaints.append(f"{event.order} was extended for {event.reference}, and is so for {by.get(event.order)}")
+        if event.code == "ALREADY_EXTENDED" and by.get(event.order, event.reference) == event.reference:
+            complaints.append(f"{event.order}: ALREADY_EXTENDED, and it is so for {by.get(event.order)}")
+    for order, reference in world.extended:
+        if reference not in asked[order]:
+            complaints.append(f"{order} was extended for {reference}, and nobody asked for it in earnest")
+    if len(by) < len(world.extended):
+        complaints.append(f"{len(world.extended)} extensions of {len(by)} orders")
+    return complaints
+
+
 def nothing_is_overdue(world: World) -> list[str]:
     return [f"{len(world.overdue)} orders should have expired, as {world.overdue[0]}"] if world.overdue else []
 
@@ -294,5 +314,5 @@ def orders_are_bounded(world: World) -> list[str]:
         for event in world.buys():
             told = event.voucher == voucher.id and event.code == "TOO_MANY_ORDERS"
             if told and not world.has_had_all(voucher, event.user):
-                complaints.append(f"{event.user} was told {event.code} and has not had {world.orders_most} orders")
+                complaints.append(f"{event.user} was told {event.code} and has not had {voucher.orders_most} orders")
     return complaints

@@ -9,13 +9,13 @@ import time
 from crowd import Event
 from driver import Run
 from fault import PLAIN, Fault
-from life import Habits, move, tell
+from life import EXTEND_S, Habits, move, tell
 from machine import Deadline
 from rows_instances import at, killed_at
 from rows_pairs import flushed, gone, pair
 from rows_tools import accepted, buy, clock_env, in_background, key, kill, lock_row, open_voucher, release, restart
 from rows_tools import set_clock, within
-from stack import Broken, wait_for
+from stack import OPERATE_TOKEN, Broken, wait_for
 
 TTL_S = 0.8  # SECKILL_LOCK_TTL_MS of the suite
 IN_TIME_S = 3.0  # how late an order may expire: 2 s, plus slack for a busy machine
@@ -192,6 +192,47 @@ def paid_while_it_expires(run: Run) -> None:
         if payment() != [[after]]:
             run.seen_meanwhile.append(f"a second payment after {what} is {payment()}")
     expect(run, tell(run, move("cancel", order, 1)), 409, "WRONG_STATE")
+
+
+def extended_while_it_expires(run: Run) -> None:
+    """An order is found due and cannot be moved yet; meanwhile it is extended. It expires at its new time."""
+    voucher = open_voucher(run, 20, pay_within_s=1, extend_s=3)
+    order, other = bought(run, voucher, "ann"), bought(run, voucher, "bob", 1)
+    holder = lock_row(run, voucher, 20)
+    waits = "select count(*) > 0 from pg_stat_activity where wait_event_type = 'Lock' and query like '%return_orders%'"
+    within(run, "expiry at it", lambda: run.postgres.sql(waits) == [["t"]], 1 + IN_TIME_S)
+    for instance in range(2):
+        expect(run, tell(run, move("extend", order, instance, reference="coming")), 200, state="unpaid")
+        expect(run, tell(run, move("extend", order, instance, reference="another"), signs=True), 409, "ALREADY_EXTENDED")
+    release(run, "begin; select from voucher_stock")
+    holder.wait()
+    within(run, "the other one expires", lambda: status_of(run, other.order) == "expired", IN_TIME_S)
+    expect(run, tell(run, move("extend", other, 0, reference="late")), 409, "WRONG_STATE")
+    if status_of(run, order.order) != "unpaid":
+        run.seen_meanwhile.append(f"an extended order is {status_of(run, order.order)}")
+    within(run, "expired later", lambda: status_of(run, order.order) == "expired", EXTEND_S + IN_TIME_S)
+    expect(run, tell(run, move("extend", order, 1, reference="coming")), 200, state="expired")
+
+
+def held_over_restarts(run: Run) -> None:
+    """An operator holds expiry, of one voucher and then of all. All instances restart meanwhile. Nothing expires
+    before the release."""
+    voucher = open_voucher(run, 20, pay_within_s=1)
+    token = {"Authorization": f"Bearer {OPERATE_TOKEN}"}
+    for n, path in enumerate((f"/admin/vouchers/{voucher}/", "/admin/")):
+        status, document = run.stack.instances[n].ask("POST", f"{path}hold-expiry", headers=token)
+        if status != 200 or not document["held"]:
+            raise Broken(f"expiry is not held: {status} {document}")
+        order = bought(run, voucher, f"ann{n}", n)
+        for instance in run.stack.instances:
+            restart(instance)
+        time.sleep(1 + IN_TIME_S)
+        troubles = run.stack.instances[1].ask("GET", "/admin/troubles", headers=token)[1]["troubles"]
+        if status_of(run, order.order) != "unpaid" or [one["what"] for one in troubles] != ["EXPIRY_HELD"]:
+            run.seen_meanwhile.append(f"held, and the order is {status_of(run, order.order)}; troubles: {troubles}")
+        if (status := run.stack.instances[n].ask("POST", f"{path}release-expiry", headers=token)[0]) != 200:
+            raise Broken(f"expiry is not released: {status}")
+        within(run, "expired", lambda: status_of(run, order.order) == "expired", 2 + IN_TIME_S)
 
 
 def paid_after_it_expired(run: Run) -> None:
@@ -444,4 +485,6 @@ ROWS = [
         habits=PLAIN, rate=0, env=RETIRED_AT_ONCE, rebuilds=4, unknown=0.9,
     ),
     Fault("34w", "a refund repeated after a later payment", refunded_again, habits=PLAIN, rate=0, unknown=0.9),
+    Fault("34x", "extended while it expires", extended_while_it_expires, habits=PLAIN, rate=0, unknown=0.9, short=True),
+    Fault("34y", "expiry held by an operator, instances restarted", held_over_restarts, habits=PLAIN, rate=0, unknown=0.9, rebuilds=4),
 ]

@@ -13,7 +13,7 @@ from machine import Deadline
 from rows_tools import buy, counter, in_background, key, terms
 from stack import Broken, wait_for
 
-ACCOUNTS, THREADS, BOUND, UNITS = 64, 8, 5, 32  # BOUND: SECKILL_ORDERS_PER_USER
+ACCOUNTS, THREADS, BOUND, UNITS = 64, 8, 5, 32  # BOUND: orders_per_user
 SHORT_S, FULL_S, LATEST_S = 6.0, 60.0, 60.0
 # Memory in Redis: a voucher by itself, a buyer, a user at the bound, an ended order with a key.
 VOUCHER_B, BUYER_B, ENDED_B, KEYED_B = 8192, 150, 100, 160
@@ -146,11 +146,11 @@ def counted_after_a_rebuild(run: Run) -> None:
 ROWS = [
     Fault(
         "59a", "64 accounts order and give back without end", without_end,
-        env={"SECKILL_ORDERS_PER_USER": str(BOUND), "SECKILL_METRICS_OPEN": "yes"},
+        env={"SECKILL_METRICS_OPEN": "yes"}, orders_most=BOUND,
         habits=PLAIN, rate=60, seconds=12.0, short=True,
     ),
     Fault(
         "59b", "users who have had all orders, after a rebuild", counted_after_a_rebuild,
-        env={"SECKILL_ORDERS_PER_USER": str(BOUND)}, habits=PLAIN, rate=60, rebuilds=2, unknown=0.3,
+        orders_most=BOUND, habits=PLAIN, rate=60, rebuilds=2, unknown=0.3,
     ),
 ]

@@ -31,6 +31,7 @@ def terms(run: Run, units: int, begin_s: float = -3 * HOUR_S, end_s: float = 24 
         "title": title or f"Fault {run.fault.name}",
         "stock": units,
         "price_cents": 1,
+        "orders_per_user": run.fault.orders_most,
         "begin_at": instant(begin_s),
         "end_at": instant(end_s),
     }
@@ -51,8 +52,8 @@ def open_voucher(run: Run, units: int, begin_s: float = -3 * HOUR_S, end_s: floa
 def insert_vouchers(run: Run, count: int, units: int, epoch: int = 0) -> list[str]:
     """Many at once, bypassing the service, so not in Redis yet. `epoch`: how often they have been loaded."""
     rows = run.postgres.sql(
-        "with made as (insert into seckill_voucher (title, price_cents, begin_at, end_at, created_at)"
-        f" select 'Fault {run.fault.name}', 1, now() - interval '3 hours', now() + interval '1 day',"
+        "with made as (insert into seckill_voucher (title, price_cents, orders_per_user, begin_at, end_at, created_at)"
+        f" select 'Fault {run.fault.name}', 1, {run.fault.orders_most}, now() - interval '3 hours', now() + interval '1 day',"
         f" now() - interval '1 minute' from generate_series(1, {count}) returning id)"
         " insert into voucher_stock (voucher_id, tag, slot, units, stock, epoch)"
         f" select id, id::text, slot_of(id::text), {units}, {units}, {epoch} from made returning voucher_id"

@@ -85,6 +85,7 @@ class Voucher:
     units_most: int = 0
     limit: int = 1
     price: int = 1
+    orders_most: int = 20  # of a user
 
     def __post_init__(self) -> None:
         self.units_least, self.units_most = self.units_least or self.units, self.units_most or self.units
@@ -173,9 +174,9 @@ class World:
     fresh: list[Fresh] = field(default_factory=list)
     lost_202: int = 0  # accepted orders that may have no end
     given_up: int = 0  # accepted orders that an ending instance may have refused without asking Redis for their units
-    orders_most: int = 20  # SECKILL_ORDERS_PER_USER
     moves: list[Move] = field(default_factory=list)  # in the order of the feed, without orders that were refused
     payments: list[Payment] = field(default_factory=list)
+    extended: list[tuple[str, str]] = field(default_factory=list)  # orders, and under which reference
     migrated_at: float = 0.0  # an earlier version recorded no second payments of a paid order
     rows_wrong: list[str] = field(default_factory=list)  # tests/judge.sql
     told_wrong: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # tests/answers.sql
@@ -198,7 +199,7 @@ class World:
 
     def has_had_all(self, voucher: Voucher, user: str) -> bool:
         """Whether as many orders of the user have ended as allowed."""
-        return sum(order.user == user and order.status in ENDED for order in voucher.orders) >= self.orders_most
+        return sum(order.user == user and order.status in ENDED for order in voucher.orders) >= voucher.orders_most
 
     def orders(self) -> dict[str, Order]:
         return {order.id: order for voucher in self.vouchers.values() for order in voucher.orders}

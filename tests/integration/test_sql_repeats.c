@@ -8,7 +8,7 @@
 #include "test.h"
 #include "wait.h"
 
-enum { PARAMS_MAX = 15, PARAM_SIZE = 96 };
+enum { PARAMS_MAX = 17, PARAM_SIZE = 96 };
 
 // `%s`, `%v`: the slot and the voucher.
 static const struct {
@@ -20,11 +20,14 @@ static const struct {
      {"{%s}", "{%v}", "{3}", "{1}", "{" SQL_ID2 "}", "{bob}", "{2-1}", "{1}", "{NULL}", "{0}"}},
     {SK_STATEMENT_REFUSE_ORDERS, {"%s", "%v", "{" SQL_ID3 "}", "{carol}", "{GRANT_LOST}", "{1}", "{0}"}},
     {SK_STATEMENT_SET_ASIDE, {"%s", "%v", "3-1", "\\x00", SQL_ID0 " dave", "why", "0"}},
+    {SK_STATEMENT_EXTEND_ORDER, {"%s", SQL_ID1, "reference", "60", "shop"}},
     {SK_STATEMENT_PAY_ORDER, {"%s", SQL_ID1, "reference", "100", "CNY", "shop"}},
+    {SK_STATEMENT_HOLD_EXPIRY, {"%v", "1", "ann"}},
     {SK_STATEMENT_RETURN_ORDERS, {"%s", "%v", "3", "{" SQL_ID2 "}", "cancelled", "bob", "", "4-1"}},
     {SK_STATEMENT_NOTE_REFUNDS, {"%s", SQL_ID1, "shop", "why", "reference"}},
     {SK_STATEMENT_FIND_REPLICATED_ORDER, {"%s", SQL_ID1, "alice"}},
-    {SK_STATEMENT_CREATE_VOUCHER, {"k", "T", "1", "5", "1000", "2000", "1", "900", "CNY", "ann", "0", "0", "", ""}},
+    {SK_STATEMENT_CREATE_VOUCHER,
+     {"k", "T", "1", "5", "1000", "2000", "1", "900", "CNY", "ann", "0", "0", "", "", "120", "3"}},
     {SK_STATEMENT_SET_VOUCHER_STATE, {"%v", "0", "", "ann", "paused"}},
     {SK_STATEMENT_ADD_UNITS, {"%v", "0", "key", "ann", "5"}},
 };

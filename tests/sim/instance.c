@@ -57,7 +57,6 @@ void instances_open(size_t count, unsigned orders_max, const struct instance_eve
         store_options.shards.urls[i] = servers_postgres_url(i);
     sale_options.orders_max = orders_max;
     sale_options.batch_max = orders_max < BATCH_MAX ? 2 : BATCH_MAX;
-    sale_options.orders_per_user = orders_max < BATCH_MAX ? 3 : 20;
     sale_options.journal_max = orders_max < BATCH_MAX ? JOURNAL_SMALL : 0;
     store_options.redis_timeout_ms = 1000;
     store_options.pg_timeout_ms = 2000;
@@ -66,11 +65,6 @@ void instances_open(size_t count, unsigned orders_max, const struct instance_eve
     for (size_t i = 0; i < count; i++)
         instances.all[i].number = i;
     net_open(instance_run);
-}
-
-unsigned instances_orders_per_user(void)
-{
-    return (unsigned)sale_options.orders_per_user;
 }
 
 size_t instances_count(void)

@@ -29,7 +29,6 @@ struct instance_events {
 // So many that are off. Each has room for so many orders in progress.
 void instances_open(size_t count, unsigned orders_max, const struct instance_events *events);
 size_t instances_count(void);
-unsigned instances_orders_per_user(void);
 struct instance *instance_at(size_t i);
 size_t instance_number(const struct instance *instance);
 char instance_letter(const struct instance *instance); // its name in the story

@@ -246,13 +246,14 @@ static bool judge_has_overdue(size_t shard, uint64_t ms, char id[SK_UUID_SIZE])
     char late[24], locked[24];
     (void)snprintf(late, sizeof late, "%" PRIu64, ms);
     (void)snprintf(locked, sizeof locked, "%" PRId64, stores_locked());
-    PGresult *rows =
-        stores_query(shard,
-                     "SELECT o.id FROM voucher_order o JOIN seckill_voucher v ON v.id = o.voucher_id"
-                     " WHERE o.status = 'unpaid' AND v.pay_within_s > 0 AND v.id <> $2::bigint"
-                     "   AND now() > o.created_at + v.pay_within_s * interval '1 s' + $1::integer * interval '1 ms'"
-                     " ORDER BY o.created_at",
-                     2, (const char *const[]){late, locked});
+    PGresult *rows = stores_query(shard,
+                                  "SELECT o.id FROM voucher_order o JOIN seckill_voucher v ON v.id = o.voucher_id"
+                                  " WHERE o.status = 'unpaid' AND v.pay_within_s > 0 AND v.id <> $2::bigint"
+                                  "   AND now() > coalesce(o.due_at, o.created_at + v.pay_within_s * interval '1 s')"
+                                  "               + $1::integer * interval '1 ms'"
+                                  "   AND NOT EXISTS (SELECT FROM expiry_hold h WHERE h.voucher_id IN (0, v.id))"
+                                  " ORDER BY o.created_at",
+                                  2, (const char *const[]){late, locked});
     bool has = PQntuples(rows) > 0;
     (void)snprintf(id, SK_UUID_SIZE, "%s", has ? PQgetvalue(rows, 0, 0) : "");
     PQclear(rows);
@@ -317,6 +318,9 @@ void judge_done(const struct call *call, size_t number)
         world_fail("P3: #%zu was told %s, and order %s is not committed", number, call->code, call->order_id);
     if (call->kind == CALL_PAY && !judge_has("SELECT FROM payment WHERE reference = $1", reference))
         world_fail("payment #%zu was confirmed, and is not committed", number);
+    if (call->kind == CALL_EXTEND &&
+        !judge_has("SELECT FROM order_event WHERE type = 'extended' AND reference = $1", reference))
+        world_fail("extension #%zu was confirmed, and is not committed", number);
     if (call->kind == CALL_CANCEL &&
         !judge_has("SELECT FROM voucher_order WHERE id = $1::uuid AND status = 'cancelled'", call->order_id))
         world_fail("cancellation #%zu was confirmed, and is not committed", number);
@@ -436,9 +440,7 @@ static const char *judge_document(size_t shard)
 
 static void judge_told_by(size_t shard)
 {
-    char most[24];
-    (void)snprintf(most, sizeof most, "%u", instances_orders_per_user());
-    PGresult *wrong = stores_query(shard, judge_told, 2, (const char *const[]){judge_document(shard), most});
+    PGresult *wrong = stores_query(shard, judge_told, 1, (const char *const[]){judge_document(shard)});
     if (PQntuples(wrong) > 0)
         world_fail("%s: %s", PQgetvalue(wrong, 0, 0), PQgetvalue(wrong, 0, 1));
     PQclear(wrong);
@@ -491,12 +493,10 @@ void judge_mended(int64_t voucher)
 
 void judge_opened(int64_t voucher)
 {
-    char sql[200], why[JUDGE_WHY_SIZE];
-    (void)snprintf(
-        sql, sizeof sql,
-        "SELECT count(DISTINCT user_id) FROM voucher_order WHERE voucher_id = $1::bigint AND ended_nth >= %u",
-        instances_orders_per_user());
-    PGresult *row = judge_query(voucher, sql);
+    char why[JUDGE_WHY_SIZE];
+    PGresult *row = judge_query(voucher, "SELECT count(DISTINCT o.user_id) FROM voucher_order o, seckill_voucher v"
+                                         " WHERE v.id = $1::bigint AND o.voucher_id = v.id"
+                                         "   AND o.ended_nth >= v.orders_per_user");
     if (!judge_buyers(voucher, why) ||
         !judge_differs(why, voucher, "users who have had all orders in Redis",
                        judge_redis("HLEN", voucher, "ended", NULL), judge_number(row, 0, 0)))
@@ -562,6 +562,7 @@ bool judge_feed(void)
         rows[i] = stores_query(i,
                                "SELECT text FROM ("
                                "SELECT tx, seq, order_id || ' ' || CASE WHEN type = 'moved' THEN 'order.' || status"
+                               " WHEN type = 'extended' THEN 'order.extended'"
                                " ELSE replace(type, 'payment_', 'payment.') END AS text FROM order_event"
                                " UNION ALL SELECT tx, seq + n - 1, id || ' order.placed'"
                                " FROM order_placed, unnest(ids) WITH ORDINALITY AS o (id, n)"

@@ -29,7 +29,7 @@
 #include "world.h"
 
 enum { FEED_MAX = 4096, FEED_PAGE = 7, FEED_EVERY_MS = 700, FEED_TEXT = 64, CREATE_CALLS_MAX = 300 };
-enum { PATIENCE_MS = 4000, RETRY_MS = 300, POLL_MS = 1500 };
+enum { ORDERS_FEW = 64, PATIENCE_MS = 4000, RETRY_MS = 300, POLL_MS = 1500 };
 
 static struct {
     struct call calls[CALLS_MAX];
@@ -52,9 +52,9 @@ static void people_create(void *arg);
 const char *people_kind(enum call_kind kind)
 {
     static const char *const names[CALL_KINDS] = {
-        "create",  "buy",      "pay",    "cancel",  "refund",    "look",  "repeated", "wait",
-        "list",    "pause",    "resume", "close",   "stock",     "price", "rebuild",  "settlement",
-        "voucher", "vouchers", "lists",  "requeue", "write-off", "feed"};
+        "create",   "buy",   "pay",     "extend",    "cancel", "refund",  "look",    "repeated",   "wait",
+        "list",     "pause", "resume",  "close",     "stock",  "price",   "rebuild", "settlement", "voucher",
+        "vouchers", "lists", "requeue", "write-off", "hold",   "release", "feed"};
     return names[kind];
 }
 
@@ -315,6 +315,8 @@ static struct sk_terms people_terms(size_t number)
                              .begin_ms = now + voucher->begins_ms,
                              .end_ms = now + voucher->ends_ms,
                              .user_limit = voucher->limit,
+                             .orders_per_user = people.plan->orders_max < ORDERS_FEW ? 3 : 20,
+                             .extend_s = 3,
                              .pay_within_s = voucher->pay_within_s};
 }
 
@@ -399,6 +401,7 @@ static void people_ask_as(struct sk_control *control, struct asking *asking, uin
                                  .ticket = SK_ASK_TICKETS_OFF};
     const struct sk_payment payment = {
         .reference = key, .amount_cents = voucher->price_cents * call->quantity, .currency = "CNY"};
+    const struct sk_extension extension = {.reference = key, .extend_s = call->units};
     const struct sk_refund refund = {call->units > 2, NULL, NULL};
     switch (call->kind) {
     case CALL_CREATE:
@@ -412,6 +415,9 @@ static void people_ask_as(struct sk_control *control, struct asking *asking, uin
         break;
     case CALL_PAY:
         sk_move_pay(control, call->order_id, "", &payment, "sim", handle);
+        break;
+    case CALL_EXTEND:
+        sk_move_extend(control, call->order_id, &extension, "sim", handle);
         break;
     case CALL_CANCEL:
         sk_move_cancel(control, call->order_id, call->user, handle);
@@ -440,6 +446,10 @@ static void people_ask_as(struct sk_control *control, struct asking *asking, uin
     case CALL_LIST:
         sk_user_orders(control, SK_PG_QUERIES, call->user, &page, handle);
         break;
+    case CALL_HOLD:
+    case CALL_RELEASE:
+        sk_operate_expiry(control, call->units > 3 ? 0 : voucher->id, call->kind == CALL_HOLD, "sim", handle);
+        break;
     case CALL_PAUSE:
         sk_operate_state(control, &operation, SK_VOUCHER_PAUSED, handle);
         break;
@@ -457,6 +467,8 @@ static void people_ask_as(struct sk_control *control, struct asking *asking, uin
                                   .end_ms = SK_TERM_AS_IT_IS,
                                   .price_cents = call->units,
                                   .user_limit = SK_TERM_AS_IT_IS,
+                                  .orders_per_user = SK_TERM_AS_IT_IS,
+                                  .extend_s = SK_TERM_AS_IT_IS,
                                   .pay_within_s = SK_TERM_AS_IT_IS,
                                   .ticket = SK_TERM_AS_IT_IS,
                                   .work_bits = SK_TERM_AS_IT_IS};
@@ -600,7 +612,7 @@ static const struct call *people_some_order(unsigned which)
 
 static bool people_is_about_order(enum call_kind kind)
 {
-    return kind == CALL_PAY || kind == CALL_CANCEL || kind == CALL_REFUND || kind == CALL_LOOK ||
+    return kind == CALL_PAY || kind == CALL_EXTEND || kind == CALL_CANCEL || kind == CALL_REFUND || kind == CALL_LOOK ||
            kind == CALL_REPEATED || kind == CALL_WAIT;
 }
 
@@ -623,7 +635,8 @@ static void people_act(void *arg)
     if (people.vouchers[voucher].id == 0)
         return;
     enum call_kind kind = people_is_about_order(act->kind) && about == NULL ? CALL_BUY : act->kind;
-    size_t earlier = kind == CALL_PAY && act->key != 0 ? people_earlier(kind, about->order_id) : 0;
+    size_t earlier =
+        (kind == CALL_PAY || kind == CALL_EXTEND) && act->key != 0 ? people_earlier(kind, about->order_id) : 0;
     struct call *call = people_new(kind, about == NULL ? voucher : about->voucher);
     if (call == NULL)
         return;

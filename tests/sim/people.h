@@ -15,6 +15,7 @@ enum call_kind {
     CALL_CREATE,
     CALL_BUY,
     CALL_PAY,
+    CALL_EXTEND,
     CALL_CANCEL,
     CALL_REFUND,
     CALL_LOOK,
@@ -33,6 +34,8 @@ enum call_kind {
     CALL_LISTS, // an operator's, one of them
     CALL_REQUEUE,
     CALL_WRITE_OFF,
+    CALL_HOLD, // expiry
+    CALL_RELEASE,
     CALL_FEED,
     CALL_KINDS
 };

@@ -21,7 +21,8 @@ static const struct {
 } weights[] = {{CALL_BUY, 50},     {CALL_PAY, 12},     {CALL_CANCEL, 10}, {CALL_REFUND, 8},  {CALL_LOOK, 8},
                {CALL_REPEATED, 2}, {CALL_WAIT, 3},     {CALL_LIST, 3},    {CALL_PAUSE, 2},   {CALL_RESUME, 4},
                {CALL_ADD, 5},      {CALL_PRICE, 3},    {CALL_CLOSE, 1},   {CALL_REBUILD, 2}, {CALL_SETTLEMENT, 2},
-               {CALL_VOUCHER, 3},  {CALL_VOUCHERS, 2}, {CALL_LISTS, 4},   {CALL_REQUEUE, 1}, {CALL_WRITE_OFF, 1}};
+               {CALL_VOUCHER, 3},  {CALL_VOUCHERS, 2}, {CALL_LISTS, 4},   {CALL_REQUEUE, 1}, {CALL_WRITE_OFF, 1},
+               {CALL_EXTEND, 6},   {CALL_HOLD, 1},     {CALL_RELEASE, 2}};
 
 enum { KINDS = sizeof weights / sizeof *weights };
 

@@ -311,8 +311,12 @@ static void witness_write_all(const struct instance *from, const char *ids, cons
 static void witness_check_expired(size_t shard)
 {
     PGresult *rows = stores_query(shard,
-                                  "SELECT o.id, v.pay_within_s FROM voucher_order o JOIN seckill_voucher v ON v.id ="
-                                  " o.voucher_id WHERE o.status = 'expired'",
+                                  "SELECT o.id, coalesce(extract(epoch FROM o.due_at - o.created_at)::bigint,"
+                                  "                      v.pay_within_s),"
+                                  "       EXISTS (SELECT FROM expiry_hold h WHERE h.voucher_id IN (0, v.id)"
+                                  "                                           AND h.since < o.updated_at)"
+                                  "  FROM voucher_order o JOIN seckill_voucher v ON v.id = o.voucher_id"
+                                  " WHERE o.status = 'expired'",
                                   0, NULL);
     for (int i = 0; i < PQntuples(rows); i++) {
         struct grant *grant = witness_find(PQgetvalue(rows, i, 0));
@@ -321,6 +325,8 @@ static void witness_check_expired(size_t shard)
         if (grant == NULL || grant->ended)
             continue;
         grant->ended = true;
+        if (PQgetvalue(rows, i, 2)[0] == 't' && stores_clocks_are_right())
+            world_fail("order %s has expired, and an operator holds expiry", PQgetvalue(rows, i, 0));
         if (world_now() - grant->at + apart_ms * MS < within_ms * MS)
             world_fail("order %s has expired %" PRIu64 " ms after it was granted", PQgetvalue(rows, i, 0),
                        (world_now() - grant->at) / MS);

@@ -20,6 +20,7 @@ static inline struct sk_voucher *a_voucher(struct sk_catalogue *catalogue, int64
                                        .voucher_id = voucher_id,
                                        .tag = tag,
                                        .user_limit = 1,
+                                       .orders_per_user = 20,
                                        .pay_within_s = 900,
                                        .offer = 1,
                                        .price = {100, "CNY"}};

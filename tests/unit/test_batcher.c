@@ -47,7 +47,7 @@ static void on_offers_differ(void *recovery, struct sk_voucher *voucher, int32_t
 
 static void setup(void)
 {
-    stage_open((struct sk_sale_options){.batch_max = 5, .orders_per_user = 20, .sold_out_mark_ms = 60000}, 1, POOL);
+    stage_open((struct sk_sale_options){.batch_max = 5, .sold_out_mark_ms = 60000}, 1, POOL);
     sale.offers_differ = on_offers_differ;
     batcher = sk_batcher_open(&sale);
     ck_assert_ptr_nonnull(batcher);

@@ -11,7 +11,7 @@
 #include "still_clock.h"
 #include "test.h"
 
-enum { PAGE = 500, SHARED_MS = 100, POLL_MS = 1000, WAITERS = 50, COLUMNS = 14, TEXT_SIZE = 24 };
+enum { PAGE = 500, SHARED_MS = 100, POLL_MS = 1000, WAITERS = 50, COLUMNS = 17, TEXT_SIZE = 24 };
 
 static uv_loop_t loop;
 static struct sk_shard shards[SK_SHARDS_MAX];
@@ -93,6 +93,7 @@ static void add(int64_t change, int64_t id, const char *state)
     put_number(row, 11, id % 2 == 0);
     put_number(row, 12, 18);
     put_number(row, 13, change * 2);
+    put_number(row, 16, 5);
 }
 
 // Of so many vouchers, from these numbers on.
@@ -236,6 +237,7 @@ TEST(the_whole_is_read_at_start)
     ck_assert_int_eq(voucher->begin_ms, 1004);
     ck_assert_int_eq(voucher->end_ms, 2004);
     ck_assert_uint_eq(voucher->user_limit, 3);
+    ck_assert_uint_eq(voucher->orders_per_user, 5);
     ck_assert_int_eq(voucher->pay_within_s, 60);
     ck_assert(voucher->ticket && !found(7)->ticket);
     ck_assert_uint_eq(voucher->work_bits, 18);

@@ -36,7 +36,6 @@ static const struct number {
     {"SECKILL_LOCK_TTL_MS", AT(sale.lock_ttl_ms), 3000, 100, 600000},
     {"SECKILL_RETIRE_AFTER_MS", AT(sale.retire_after_ms), 86400000, 0, INT64_C(315360000000)},
     {"SECKILL_SOLD_OUT_MARK_MS", AT(sale.sold_out_mark_ms), 200, 0, 60000},
-    {"SECKILL_ORDERS_PER_USER", AT(sale.orders_per_user), 20, 1, 1000},
     {"SECKILL_USER_RATE", AT(identity.user_rate), 0, 0, 10000},
     {"SECKILL_ADDRESS_RATE", AT(identity.address_rate), 0, 0, 1000000},
     {"SECKILL_ADDRESS_CONNECTIONS", AT(identity.address_connections), 0, 0, 65536},

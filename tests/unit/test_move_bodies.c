@@ -1,5 +1,5 @@
-// The bodies of POST /orders/{id}/pay and /refund. Missing or unexpected members give 400, values of a wrong type or
-// out of range 422, each with a list of all errors. test_terms.c covers what applies to every body.
+// The bodies of POST /orders/{id}/pay, /extend and /refund. Missing or unexpected members give 400, values of a wrong
+// type or out of range 422, each with a list of all errors. test_terms.c covers what applies to every body.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,6 +168,39 @@ TEST(a_payment_may_name_its_order)
     must_read_all(read_payment_of, &none, 1);
     const struct row needed = {REFERENCE("\"a\""), SK_VERDICT_INVALID, " /order_id"};
     must_read_all(read_payment_that_names, &needed, 1);
+}
+
+static enum sk_verdict read_extension(const char *body, size_t len, struct sk_fields *read)
+{
+    struct sk_extension extension = {.order_id = ORDER_ID};
+    enum sk_verdict verdict = sk_extension_read(body, len, &extension, read);
+    if (verdict == SK_VERDICT_OK)
+        ck_assert(strcmp(extension.reference, "a") == 0 &&
+                  extension.extend_s == (strstr(body, "86400") == NULL ? 0 : 86400));
+    return verdict;
+}
+
+static enum sk_verdict read_extension_that_names(const char *body, size_t len, struct sk_fields *read)
+{
+    struct sk_extension extension = {.order_id = ORDER_ID, .names_order = true};
+    return sk_extension_read(body, len, &extension, read);
+}
+
+TEST(an_extension_is_read)
+{
+    static const struct row rows[] = {
+        {"{\"reference\":\"a\"}", SK_VERDICT_OK, ""},
+        {"{\"reference\":\"a\",\"extend_s\":86400,\"order_id\":\"" ORDER_ID "\"}", SK_VERDICT_OK, ""},
+        {"{}", SK_VERDICT_BAD_JSON, " /reference"},
+        {"{\"reference\":\"a\",\"amount_cents\":1}", SK_VERDICT_BAD_JSON, " /amount_cents"},
+        {"{\"reference\":\"a b\",\"extend_s\":0,\"order_id\":1}", SK_VERDICT_INVALID,
+         " /reference /extend_s /order_id"},
+        {"{\"reference\":\"a\",\"extend_s\":86401}", SK_VERDICT_INVALID, " /extend_s"},
+        {"{\"reference\":\"a\",\"extend_s\":\"60\"}", SK_VERDICT_INVALID, " /extend_s"},
+    };
+    must_read_all(read_extension, rows, COUNT(rows));
+    const struct row needed = {"{\"reference\":\"a\"}", SK_VERDICT_INVALID, " /order_id"};
+    must_read_all(read_extension_that_names, &needed, 1);
 }
 
 TEST(a_refund_is_read)

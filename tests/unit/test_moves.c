@@ -1,5 +1,5 @@
-// Pay, cancel and refund where the stores do not answer, answer late or answer something else: an unknown outcome is
-// never answered as a known one. What they answer otherwise is the table of integration/test_order_moves.c.
+// Pay, extend, cancel and refund where the stores do not answer, answer late or answer something else: an unknown
+// outcome is never answered as a known one. What they answer otherwise is the table of integration/test_order_moves.c.
 #include "fake_control.h"
 
 #include "fake_returns.h"
@@ -57,6 +57,12 @@ static const struct {
     {'w', SK_STATEMENT_PAY_ORDER, {"wrong_amount", NULL, "990", "CNY"}},
     {'W', SK_STATEMENT_PAY_ORDER, {"wrong_amount"}}, // changed meanwhile: nothing is known
     {'k', SK_STATEMENT_PAY_ORDER, {"unknown"}},
+    {'1', SK_STATEMENT_EXTEND_ORDER, {"extended", "unpaid", DOCUMENT}},
+    {'2', SK_STATEMENT_EXTEND_ORDER, {"already_extended", "unpaid"}},
+    {'3', SK_STATEMENT_EXTEND_ORDER, {"reference_used", "unpaid"}},
+    {'4', SK_STATEMENT_EXTEND_ORDER, {"off", "unpaid"}},
+    {'5', SK_STATEMENT_EXTEND_ORDER, {"kept", "paid"}},
+    {'6', SK_STATEMENT_EXTEND_ORDER, {"unknown"}},
     {'r', SK_STATEMENT_NOTE_REFUNDS, {"returns", "7", "paid"}},
     {'R', SK_STATEMENT_NOTE_REFUNDS, {"refunded", "7", "refunded", DOCUMENT}},
     {'E', SK_STATEMENT_NOTE_REFUNDS, {"kept", "7", "expired", DOCUMENT}},
@@ -93,6 +99,11 @@ static void pay(void)
 static void pay_own(void)
 {
     sk_move_pay(&control, order, USER, &payment, "demo", 1);
+}
+
+static void extend(void)
+{
+    sk_move_extend(&control, order, &(struct sk_extension){.reference = "ref-1"}, "till", 1);
 }
 
 static void cancel(void)
@@ -172,6 +183,30 @@ TEST(the_longest_texts_fit)
     ck_assert_str_eq(the_statement(SK_STATEMENT_NOTE_REFUNDS)->argv[3], why);
     ck_assert_str_eq(the_statement(SK_STATEMENT_NOTE_REFUNDS)->argv[4], reference);
     must_end_in(SK_VERDICT_FOUND, "R");
+}
+
+// ---- extend ----
+
+TEST(an_extension_is_one_statement)
+{
+    extend();
+    const struct asked *asked = the_statement(SK_STATEMENT_EXTEND_ORDER);
+    ck_assert_str_eq(asked->argv[0], slot);
+    ck_assert_str_eq(asked->argv[1], order);
+    ck_assert_str_eq(asked->argv[2], "ref-1");
+    ck_assert_ptr_null(asked->argv[3]); // as much as the voucher allows
+    ck_assert_str_eq(asked->argv[4], "till");
+    must_end_in(SK_VERDICT_FOUND, "1");
+    must_end(extend, SK_VERDICT_ALREADY_EXTENDED, "2");
+    must_end(extend, SK_VERDICT_REFERENCE_USED, "3");
+    must_end(extend, SK_VERDICT_EXTENSION_OFF, "4");
+    must_end(extend, SK_VERDICT_WRONG_STATE, "5");
+    ck_assert_str_eq(told_status, "paid");
+    must_end(extend, SK_VERDICT_UNAVAILABLE, "x");
+    must_end(extend, SK_VERDICT_UNAVAILABLE, "6x"); // looked up in both stores
+    sk_move_extend(&control, order, &(struct sk_extension){.reference = "ref-1", .extend_s = 60}, "till", 1);
+    ck_assert_str_eq(the_statement(SK_STATEMENT_EXTEND_ORDER)->argv[3], "60");
+    must_end_in(SK_VERDICT_FOUND, "1");
 }
 
 // ---- cancel and refund ----

@@ -100,14 +100,14 @@ TEST(a_change_is_told_when_redis_has_it)
 TEST(terms_are_asked_for_as_they_are_given)
 {
     const struct sk_operation operation = {.voucher_id = VOUCHER, .key = "k", .by = "ann"};
-    const struct sk_terms all = {"T", "EUR", "", "https://p/x", 5, 990, 1000, 2000, 3, 60, 1, 18};
-    const struct sk_terms none = {NULL, NULL, NULL, NULL, -1, -1, -1, -1, -1, -1, -1, -1};
+    const struct sk_terms all = {"T", "EUR", "", "https://p/x", 5, 990, 1000, 2000, 3, 4, 60, 90, 1, 18};
+    const struct sk_terms none = {NULL, NULL, NULL, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
     sk_operate_change(&control, &operation, &all, 1);
-    statement_must_be(SK_STATEMENT_CHANGE_VOUCHER, "7 0 k ann T 990 EUR 1000 2000 3 60 1 18  https://p/x");
+    statement_must_be(SK_STATEMENT_CHANGE_VOUCHER, "7 0 k ann T 990 EUR 1000 2000 3 60 1 18  https://p/x 90 4");
     pg_says("unknown", NULL, NULL);
     must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
     sk_operate_change(&control, &operation, &none, 1);
-    statement_must_be(SK_STATEMENT_CHANGE_VOUCHER, "7 0 k ann - - - - - - - - - - -");
+    statement_must_be(SK_STATEMENT_CHANGE_VOUCHER, "7 0 k ann - - - - - - - - - - - - -");
     pg_says("unknown", NULL, NULL);
     must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
 }
@@ -305,6 +305,48 @@ TEST(a_new_epoch_begins_again)
     pg_says("stale", "open", NULL);
     must_be_told(1, SK_VERDICT_LOADING);
     ck_assert_uint_eq(fake_rebuild.count, 0);
+}
+
+// ---- holding expiry ----
+
+static void expiry_ends(enum sk_verdict verdict, const char *document)
+{
+    const rows_t rows[] = {{document}};
+    const struct sk_rows one = {document[0] == '\0' ? 0 : 1, rows};
+    pg_answers(&one);
+    must_be_told(1, verdict);
+    ck_assert_str_eq(told_document, document);
+}
+
+TEST(expiry_is_held_and_released)
+{
+    sk_operate_expiry(&control, VOUCHER, true, "ann", 1);
+    statement_must_be(SK_STATEMENT_HOLD_EXPIRY, "7 1 ann");
+    expiry_ends(SK_VERDICT_FOUND, "{\"held\":true}");
+    sk_operate_expiry(&control, 0, false, "ann", 1);
+    statement_must_be(SK_STATEMENT_HOLD_EXPIRY, "- 0 ann");
+    expiry_ends(SK_VERDICT_FOUND, "{\"held\":false}");
+    sk_operate_expiry(&control, 8, true, "ann", 1);
+    expiry_ends(SK_VERDICT_UNKNOWN_VOUCHER, "");
+}
+
+// One that is away may hold it or not.
+TEST(of_all_vouchers_in_all_shards)
+{
+    const rows_t rows[] = {{"{\"held\":true}"}};
+    const struct sk_rows one = {1, rows};
+    sale.shard_count = 2;
+    sk_operate_expiry(&control, 0, true, "ann", 1);
+    pg_answers(&one);
+    pg_answers(&one);
+    must_be_told(1, SK_VERDICT_FOUND);
+    sk_operate_expiry(&control, 0, true, "ann", 1);
+    pg_answers(NULL);
+    pg_answers(&one);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    sk_operate_expiry(&control, VOUCHER, true, "ann", 1);
+    pg_answers(&one);
+    must_be_told(1, SK_VERDICT_FOUND);
 }
 
 SUITE(.setup = setup, .teardown = control_teardown);

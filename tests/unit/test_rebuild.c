@@ -66,7 +66,7 @@ static void on_end(void *arg, enum sk_rebuild_end end)
 
 static void setup(void)
 {
-    const struct sk_sale_options with = {.sold_out_mark_ms = 200, .retire_after_ms = 86400000, .orders_per_user = 20};
+    const struct sk_sale_options with = {.sold_out_mark_ms = 200, .retire_after_ms = 86400000};
     stage_open(with, sizeof(struct sk_maintenance), 0);
     course_links(&sale);
     voucher = a_voucher(sale.catalogue, VOUCHER);

@@ -51,9 +51,10 @@ static void start(void)
 
 static void setup(void)
 {
-    stage_open((struct sk_sale_options){.sold_out_mark_ms = 5000, .orders_per_user = 3}, 1, 0);
+    stage_open((struct sk_sale_options){.sold_out_mark_ms = 5000}, 1, 0);
     course_links(&sale);
     voucher = a_voucher(sale.catalogue, VOUCHER);
+    voucher->orders_per_user = 3;
     now_ms = 1000;
     start();
 }

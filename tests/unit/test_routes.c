@@ -63,9 +63,9 @@ static unsigned status;
     }
 
 // clang-format off
-HANDLER(buy) HANDLER(order) HANDLER(orders) HANDLER(cancel) HANDLER(pay) HANDLER(refund) HANDLER(voucher)
+HANDLER(buy) HANDLER(order) HANDLER(orders) HANDLER(cancel) HANDLER(pay) HANDLER(extend) HANDLER(refund) HANDLER(voucher)
 HANDLER(events) HANDLER(ticket) HANDLER(vouchers) HANDLER(create) HANDLER(inspect) HANDLER(rebuild) HANDLER(change)
-HANDLER(pause) HANDLER(resume) HANDLER(close) HANDLER(stock) HANDLER(settlement) HANDLER(dead_letters)
+HANDLER(pause) HANDLER(resume) HANDLER(hold_expiry) HANDLER(release_expiry) HANDLER(close) HANDLER(stock) HANDLER(settlement) HANDLER(dead_letters)
 HANDLER(admin_vouchers) HANDLER(admin_orders) HANDLER(admin_payments) HANDLER(find_orders) HANDLER(find_payment)
 HANDLER(troubles) HANDLER(me) HANDLER(admin_events) HANDLER(order_events) HANDLER(requeue) HANDLER(write_off)
 HANDLER(metrics) HANDLER(health) HANDLER(ready) HANDLER(not_found) HANDLER(openapi) HANDLER(instances) HANDLER(page)

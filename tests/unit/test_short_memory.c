@@ -198,9 +198,8 @@ static void on_recovered(void *arg, struct sk_voucher *its_voucher)
 
 static void setup(int stock)
 {
-    stage_open(
-        (struct sk_sale_options){.batch_max = 8, .orders_max = POOL, .orders_per_user = 20, .sold_out_mark_ms = 60000},
-        sizeof(struct sk_maintenance), POOL);
+    stage_open((struct sk_sale_options){.batch_max = 8, .orders_max = POOL, .sold_out_mark_ms = 60000},
+               sizeof(struct sk_maintenance), POOL);
     timer_count = told_count = 0;
     orphans = 0;
     now_ms = 1000;

@@ -31,6 +31,8 @@ enum { END_S = 1794330000 };
 #define STOCK_ERROR       "/stock must be an integer from 0 to 100000000\n"
 #define PRICE_ERROR       "/price_cents must be an integer from 0 to 100000000000\n"
 #define LIMIT_ERROR       "/limit must be an integer from 1 to 1000\n"
+#define ORDERS_ERROR      "/orders_per_user must be an integer from 1 to 1000\n"
+#define EXTEND_ERROR      "/extend_s must be an integer from 0 to 86400\n"
 #define PAY_WITHIN_ERROR  "/pay_within_s must be an integer from 0 to 31536000\n"
 #define CURRENCY_ERROR    "/currency must be a currency of ISO 4217, such as CNY\n"
 #define TICKET_ERROR      "/ticket must be true or false\n"
@@ -108,13 +110,16 @@ TEST(good_terms_are_read)
     ck_assert_int_eq(terms.begin_ms, INT64_C(1794326400000));
     ck_assert_int_eq(terms.end_ms, INT64_C(1794330000500));
     ck_assert_int_eq(terms.user_limit, 1);
+    ck_assert_int_eq(terms.orders_per_user, 3);
     ck_assert_int_eq(terms.pay_within_s, 900);
+    ck_assert_int_eq(terms.extend_s, 120);
     ck_assert_str_eq(terms.currency, "CNY");
     ck_assert(terms.ticket == 0 && terms.work_bits == 0 && terms.description == NULL && terms.picture == NULL);
     sk_fields_free(&read);
     read_good(STOCK("1,\"limit\":1000,\"pay_within_s\":0,\"currency\":\"EUR\",\"ticket\":true,\"work_bits\":24,"
-                    "\"description\":\"\",\"picture\":\"\""),
+                    "\"description\":\"\",\"picture\":\"\",\"orders_per_user\":1000,\"extend_s\":0"),
               &terms, &read);
+    ck_assert(terms.orders_per_user == 1000 && terms.extend_s == 0);
     ck_assert(terms.user_limit == 1000 && terms.pay_within_s == 0 && terms.ticket == 1 && terms.work_bits == 24);
     ck_assert_str_eq(terms.currency, "EUR");
     ck_assert_str_eq(terms.description, "");
@@ -207,6 +212,12 @@ TEST(a_wrong_value_is_pointed_to)
         {MORE("pay_within_s", "31536000"), ""},
         {MORE("pay_within_s", "31536001"), PAY_WITHIN_ERROR},
         {MORE("pay_within_s", "-1"), PAY_WITHIN_ERROR},
+        {MORE("orders_per_user", "1"), ""},
+        {MORE("orders_per_user", "0"), ORDERS_ERROR},
+        {MORE("orders_per_user", "1001"), ORDERS_ERROR},
+        {MORE("extend_s", "86400"), ""},
+        {MORE("extend_s", "86401"), EXTEND_ERROR},
+        {MORE("extend_s", "-1"), EXTEND_ERROR},
         {MORE("currency", "\"CNY\""), ""},
         {MORE("currency", "\"AED\""), ""}, // the first
         {MORE("currency", "\"ZWG\""), ""}, // the last
@@ -377,8 +388,8 @@ TEST(a_change_has_any_of_the_terms_but_the_stock)
     ck_assert_str_eq(terms.title, "T");
     ck_assert_int_eq(terms.user_limit, 2);
     ck_assert(terms.currency == NULL && terms.description == NULL && terms.picture == NULL);
-    const int64_t others[] = {terms.price_cents,  terms.begin_ms, terms.end_ms,
-                              terms.pay_within_s, terms.ticket,   terms.work_bits};
+    const int64_t others[] = {terms.price_cents,  terms.begin_ms, terms.end_ms, terms.orders_per_user,
+                              terms.pay_within_s, terms.extend_s, terms.ticket, terms.work_bits};
     for (size_t i = 0; i < COUNT(others); i++)
         ck_assert_int_eq(others[i], SK_TERM_AS_IT_IS);
     sk_fields_free(&read);

@@ -439,6 +439,7 @@ TEST_EACH(each_outcome_is_told_and_corrects_redis_with_the_end_of_its_entry, siz
     struct sk_buf words = {0};
     char ids[4][SK_UUID_SIZE];
     size_t placed = 0, internal = 0;
+    a_voucher(sale.catalogue, 1)->orders_per_user = 3;
     grant_in(own_entry(a_voucher(sale.catalogue, 1), 7, "10-2"), 9, 1, 4, false); // they were found again later
     pump();
     sk_buf_puts(&words, "seckill:{1}:voucher seckill:{1}:buyers seckill:{1}:journal seckill:{1}:repeats "

@@ -1,0 +1,1 @@
+SELECT document FROM hold_expiry($1::bigint, $2::integer::boolean, $3)
