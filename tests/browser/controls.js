@@ -267,6 +267,8 @@ const CONTROLS = [
         rewritten(isPath('/web/admin/troubles.js'), (text) => text.replace("? 'waits' : 'stops'", "? 'stops' : 'stops'"))],
     ['a line that knows no dead letters', 'vouchers in trouble', /the dead letter as .*: not within/s,
         rewritten(isPath('/admin/troubles'), () => '{"troubles":[]}')],
+    ['a hold of expiry that no line shows', 'expiry is held', /that expiry is held as .*: not within/s,
+        rewritten(isPath('/admin/troubles'), () => '{"troubles":[]}')],
     ['a line that knows no receivers', 'receivers of webhooks that fail', /the receiver that fails as .*: not within/s,
         rewritten(isPath('/admin/webhooks'), () => '{"receivers":[]}')],
     ['a receiver without why', 'receivers of webhooks that fail', /the receiver that fails as .*: not within/s,

@@ -54,6 +54,10 @@ async function changesTerms(scene) {
     assert.ok(await field(page, 'price').isDisabled(), 'the price of a sale that has begun');
     await field(page, 'title').fill('Six cups');
     await field(page, 'end').fill('2097-05-06T07:08:09');
+    await field(page, 'orders_per_user').fill('2');
+    await submit(page);
+    await hasText(form(page).locator('[data-form-error]'), /The sale has begun/, 'that a user may not have fewer orders now');
+    await field(page, 'orders_per_user').fill('4');
     await field(page, 'ticket').check();
     await submit(page);
     await hasText(reason(page, 'ticket'), /SECKILL_TICKET_SECRET/, "the service's reason, beside the ticket");
@@ -61,15 +65,16 @@ async function changesTerms(scene) {
     await submit(page);
     await hasText(card(page, sells), /Six cups/, 'the new title', FOLLOW_MS);
     const shown = await scene.api.shown(sells);
-    assert.deepEqual([shown.title, shown.end_at.slice(0, 4), shown.price_cents], ['Six cups', '2097', 1250]);
+    assert.deepEqual([shown.title, shown.end_at.slice(0, 4), shown.orders_per_user, shown.price_cents], ['Six cups', '2097', 4, 1250]);
 
     await (await action(page, soon, 'change')).click();
     await field(page, 'price').fill('3.21');
     await field(page, 'limit').fill('4');
+    await field(page, 'extend').fill('60');
     await submit(page);
     await until('the new terms', async () => {
-        const { price_cents, limit, version } = await scene.api.shown(soon);
-        return price_cents === 321 && limit === 4 && version > 1;
+        const { price_cents, limit, extend_s, version } = await scene.api.shown(soon);
+        return price_cents === 321 && limit === 4 && extend_s === 60 && version > 1;
     });
 }
 
@@ -90,7 +95,7 @@ async function readOnly(scene) {
     await page.locator('[data-find] button').click();
     await appears(page.locator(`article[data-order="${id}"]`), 'the order');
     await hasText(page.locator('[data-role]'), /may look/, 'that it may only look');
-    const offered = page.locator('button:visible').filter({ hasText: /^(Pause|Resume|Change terms|Change stock|Close|Rebuild|New voucher|Refund)$/ });
+    const offered = page.locator('button:visible').filter({ hasText: /^(Pause|Resume|Change terms|Change stock|Close|Rebuild|Hold expiry.*|Let .*|New voucher|Refund)$/ });
     assert.deepEqual(await offered.allInnerTexts(), [], 'offered what the token may not do');
     assert.ok(await card(page, voucher).locator('button[data-action="settlement"]').isVisible(), 'what it may see');
 }
@@ -121,7 +126,7 @@ async function settles(scene) {
 
 export const tests = [
     { name: 'dashboard: a new voucher, and one that would sell at once', answers: [422], run: creates },
-    { name: 'dashboard: new terms', answers: [422], run: changesTerms },
+    { name: 'dashboard: new terms', answers: [409, 422], run: changesTerms },
     { name: 'dashboard: a token that may only look', run: readOnly },
     { name: 'dashboard: settlement in sentences, beside the details', run: settles },
 ];

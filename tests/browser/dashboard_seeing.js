@@ -3,8 +3,8 @@
 
 import assert from 'node:assert/strict';
 
-import { appears, hasText } from './scene.js';
-import { card, dashboard, FOLLOW_MS, opened } from './dashboard.js';
+import { appears, hasText, requests } from './scene.js';
+import { action, card, dashboard, FOLLOW_MS, opened } from './dashboard.js';
 import { holdStock, sql, until } from './site.js';
 
 
@@ -110,6 +110,42 @@ async function vouchersInTrouble(scene) {
         await endLateOrder(late, release);
     }
     await gone(page, 'expiry_late');
+}
+
+async function expiryHeld(scene) {
+    const voucher = await scene.voucher({ title: 'Teapot on hold' });
+    const page = await dashboard(scene);
+    await appears(card(page, voucher), 'the voucher');
+    const sent = requests(page, /^POST /);
+    const question = page.locator('dialog[data-confirm][open]');
+    const confirm = () => question.locator('button[type="submit"]').click();
+    const [hold, release] = [await action(page, voucher, 'hold_expiry'), await action(page, voucher, 'release_expiry')];
+    try {
+        await hold.click();
+        await hasText(question, /Hold the expiry of Teapot on hold\?/, 'the question before it is done');
+        assert.deepEqual(sent, [], 'held without being confirmed');
+        await confirm();
+        await hasText(trouble(page, 'expiry_held'), new RegExp(`held by admin since .*\\d:\\d\\d.*: Teapot on hold \\(no\\. ${voucher}\\)\\..*after payments work`, 's'), 'that expiry is held', FOLLOW_MS);
+        await appears(line(page, 'books'), 'that something needs somebody');
+        await hasText(card(page, voucher).locator('[data-audit]'), /expiry held · admin/, 'what operators did', FOLLOW_MS);
+        assert.ok(await hold.isHidden(), 'what is held can be held');
+        await page.locator('[data-hold-all]').click();
+        await hasText(question, /Hold the expiry of all vouchers\?/, 'the question of all');
+        await confirm();
+        await hasText(trouble(page, 'expiry_held').first(), /held by admin since .*: all vouchers\./s, 'that expiry of all is held', FOLLOW_MS);
+        await page.locator('[data-release-all]').click();
+        await confirm();
+        await until('the line of all to go', async () => (await trouble(page, 'expiry_held').count()) === 1, FOLLOW_MS);
+        await release.click();
+        await confirm();
+        await gone(page, 'expiry_held');
+        await hasText(card(page, voucher).locator('[data-audit]'), /expiry released · admin/, 'what operators did last', FOLLOW_MS);
+        await appears(page.locator('[data-hold-all]:visible'), 'that it can be held again');
+    } finally {
+        for (const of of ['', `/vouchers/${voucher}`]) {
+            await scene.api.admin('POST', `/admin${of}/release-expiry`);
+        }
+    }
 }
 
 // Sales go on, so the line is no stop. The cursors are behind all events: these receivers hold nothing back.
@@ -227,6 +263,7 @@ export const tests = [
     { name: 'dashboard: Redis away is said first, and nothing stays green', answers: [503], alone: true, run: redisAway },
     { name: 'dashboard: without PostgreSQL orders wait, and nothing is read as empty', answers: [503, 'net'], alone: true, run: postgresqlAway },
     { name: 'dashboard: vouchers in trouble come first', alone: true, run: vouchersInTrouble },
+    { name: 'dashboard: expiry is held and released', alone: true, run: expiryHeld },
     { name: 'dashboard: receivers of webhooks that fail are named', alone: true, run: receiversFail },
     { name: 'dashboard: tickets that are off are said', alone: true, run: ticketsOff },
     { name: 'dashboard: an instance that died is missed', alone: true, run: instanceDies },

@@ -14,7 +14,7 @@ import { pathOf, stepOf, thinned } from '../../web/admin/plot.js';
 import { moneyOf, ordersOf, sentencesOf, unitsOf } from '../../web/admin/sentences.js';
 import { POINTS_MAX, createSeries } from '../../web/admin/series.js';
 import { centsOf, changesOf, fieldsOf, localTime, priceText, termsOf, timeOf, wholeOf } from '../../web/admin/terms.js';
-import { gradeOf, KINDS, receiversBehind, STOPS, troublesOf } from '../../web/admin/troubles.js';
+import { gradeOf, heldOf, KINDS, receiversBehind, STOPS, troublesOf } from '../../web/admin/troubles.js';
 import { reasons, words } from '../../web/admin/words.js';
 
 // ---- series ----
@@ -180,6 +180,7 @@ test('what happened lately is read from the end of the feed, one page at a time,
         { events: moves(900, 60), next: 'd' },
         { events: moves(960, 1), next: 'e' },
         { events: [{ ...moves(961, 1)[0], type: 'payment_to_refund' }], next: 'f' },
+        { events: [{ ...moves(962, 1)[0], type: 'extended', status: 'unpaid' }], next: 'g' },
     ];
     const lately = createLately({
         section: at,
@@ -195,7 +196,8 @@ test('what happened lately is read from the end of the feed, one page at a time,
     assert.equal(await newest(), ' event_moved order-959 ');
     assert.equal(await newest(), ' event_moved order-960 ');
     assert.equal(await newest(), ' event_payment_to_refund order-961 ');
-    const ends = ['last=60', 'limit=100&after=a', 'limit=100&after=a', 'limit=100&after=b', 'last=60', 'limit=100&after=d', 'limit=100&after=e'];
+    assert.equal(await newest(), ' event_extended order-962 ');
+    const ends = ['last=60', 'limit=100&after=a', 'limit=100&after=a', 'limit=100&after=b', 'last=60', ...['d', 'e', 'f'].map((after) => `limit=100&after=${after}`)];
     assert.deepEqual(asked, ends.map((end) => `/admin/events?only=moves&${end}`));
     assert.equal(at.hint.textContent, '');
     delete globalThis.document;
@@ -274,6 +276,7 @@ test('each trouble is seen', () => {
         ['dead_letters', { troubles: letters }],
         ['instance_missed', { instances: [{ name: 'a:1', state: 'missed', gone_ms: 9000 }] }],
         ['expiry_late', { troubles: late }],
+        ['expiry_held', { troubles: [{ what: 'EXPIRY_HELD', since: '2026-01-31T12:00:00.000Z', by: 'ann' }] }],
         ['journal_old', { gauges: { journal_oldest: 61 } }],
         ['audit_stalls', { gauges: { round_age: 31 } }],
         ...['webhook_stopped', 'webhook_failing', 'webhook_behind'].map((kind) => [kind, { receivers: [{ kind, receiver: 'shop', since: 1 }] }]),
@@ -287,6 +290,18 @@ test('each trouble is seen', () => {
 });
 
 const NOON = Date.parse('2026-01-31T12:00:00.000Z');
+
+// Each shard lists a hold of all vouchers.
+test('expiry that is held is a line for all vouchers and one for single ones, by whom and since the first', () => {
+    const hold = (voucher_id, s, by) => ({ ...(voucher_id && { voucher_id, title: 'Tea' }), what: 'EXPIRY_HELD', since: `2026-01-31T12:00:0${s}.000Z`, by });
+    const troubles = [hold('9', 3, 'ann'), hold('8', 2, 'bob'), hold('7', 4, 'ann'), hold(undefined, 1, 'ann'), hold(undefined, 0, 'ann')];
+    assert.deepEqual(found([frame()], troubles), [
+        { kind: 'expiry_held', values: { names: ['ann'], since: NOON }, vouchers: [] },
+        { kind: 'expiry_held', values: { names: ['ann', 'bob'], since: NOON + 2000 }, vouchers: ['9', '8', '7'] }]);
+    assert.deepEqual(kindsOf({ gauges: { postgresql_links: 0 }, troubles }), ['postgresql_away', 'expiry_held', 'expiry_held']); // it is nothing that follows
+    assert.deepEqual(heldOf([{ voucher_id: '6', what: 'EXPIRY_LATE' }, ...troubles]), ['9', '8', '7', undefined, undefined]);
+});
+
 const before = (ms) => new Date(NOON - ms).toISOString();
 const receiver = (name, state, unsent_ms, more) => ({ name, state, since: before(3e6), tries: 0,
     ...(unsent_ms === null ? {} : { unsent_since: before(unsent_ms) }), ...more });
@@ -345,6 +360,7 @@ test('the line is as bad as what it says', () => {
     assert.equal(gradeOf(null), 'unknown');
     assert.equal(grade(), 'well');
     assert.equal(grade('dead_letters', 'expiry_late'), 'books');
+    assert.equal(grade('expiry_held'), 'books');
     assert.equal(grade('postgresql_away', 'dead_letters'), 'waits'); // buyers get 202
     for (const kind of STOPS.filter((one) => one !== 'postgresql_away')) {
         assert.equal(grade(kind), 'stops');
@@ -498,23 +514,24 @@ test('a time goes into the field and out of it', () => {
 
 const form = (changed) => ({
     title: 'Tea', stock: '100', price: '1.00', currency: '', begin: '2026-01-31T12:00:00', end: '2026-01-31T13:00:00',
-    limit: '', pay_within: '', ticket: false, work_bits: '', description: '', picture: '', ...changed,
+    limit: '', orders_per_user: '', pay_within: '', extend: '', ticket: false, work_bits: '', description: '', picture: '', ...changed,
 });
 
 test('a form becomes terms; what is empty is left to the service', () => {
     const { terms } = termsOf(form({}));
     assert.deepEqual(Object.keys(terms), ['title', 'stock', 'price_cents', 'begin_at', 'end_at', 'ticket', 'work_bits', 'description', 'picture']);
     assert.deepEqual([terms.stock, terms.price_cents, terms.ticket, terms.work_bits], [100, 100, false, 0]);
-    const more = termsOf(form({ limit: '2', pay_within: '0', currency: ' eur ' })).terms;
-    assert.deepEqual([more.limit, more.pay_within_s, more.currency], [2, 0, 'EUR']);
+    const more = termsOf(form({ limit: '2', orders_per_user: '4', pay_within: '0', extend: '0', currency: ' eur ' })).terms;
+    assert.deepEqual([more.limit, more.orders_per_user, more.pay_within_s, more.extend_s, more.currency], [2, 4, 0, 0, 'EUR']);
 });
 
 test('a voucher goes into the form and out of it, and only what is another is sent', () => {
     const row = { title: 'Tea', stock: 5, price_cents: 1250, currency: 'CNY', begin_at: '2026-01-31T12:00:00.250Z', end_at: '2026-01-31T13:00:00.000Z',
-        limit: 2, pay_within_s: 900, ticket: true, work_bits: 3, version: 4 };
+        limit: 2, orders_per_user: 3, pay_within_s: 900, extend_s: 120, ticket: true, work_bits: 3, version: 4 };
     const { terms } = termsOf(fieldsOf(row));
     assert.deepEqual(changesOf(row, terms), {});
     assert.deepEqual(changesOf(row, termsOf({ ...fieldsOf(row), title: 'Cup', ticket: false, stock: '9' }).terms), { title: 'Cup', ticket: false });
+    assert.deepEqual(changesOf(row, termsOf({ ...fieldsOf(row), orders_per_user: '5', extend: '0' }).terms), { orders_per_user: 5, extend_s: 0 });
     assert.deepEqual([priceText(1250), priceText(7), priceText(1500, 0), priceText(1500, 3)], ['12.50', '0.07', '1500', '1.500']);
 });
 
@@ -522,7 +539,7 @@ test('a time in the hour that comes twice is no change', () => {
     const zone = process.env.TZ;
     process.env.TZ = 'Europe/Berlin';
     const row = { title: 'Tea', stock: 5, price_cents: 1250, currency: 'EUR', begin_at: '2026-10-25T00:30:00Z', end_at: '2026-10-25T01:45:00Z',
-        limit: 2, pay_within_s: 900, ticket: true, work_bits: 3 };
+        limit: 2, orders_per_user: 3, pay_within_s: 900, extend_s: 120, ticket: true, work_bits: 3 };
     const { terms } = termsOf({ ...fieldsOf(row), title: 'Cup' });
     assert.equal(terms.end_at, '2026-10-25T00:45:00.000Z');
     assert.deepEqual(changesOf(row, terms), { title: 'Cup' });
@@ -538,12 +555,15 @@ test('each reason of a field has words in Chinese', () => {
     const source = ['terms.c', 'moves.c'].map((name) => readFileSync(new URL(`../../src/api/${name}`, import.meta.url), 'utf8')).join('');
     const details = [...source.matchAll(/\.detail = "([^"]+)"/g)].map(([, text]) => text);
     assert.ok(details.length > 10);
-    const shown = details.filter((text) => !/100000000000000|three letters|the order in the path|from 1 to 100000000$/.test(text)); // of payments, and of a form of its own
+    const shown = details.filter((text) => !/100000000000000|three letters|the order in the path|from 1 to 100000000$|from 1 to 86400$/.test(text)); // of payments, and of a form of its own
     assert.deepEqual(shown.filter((text) => reasons[text] === undefined), []);
 });
 
 test('what is wrong in a form is named', () => {
     assert.deepEqual(termsOf(form({ title: ' ', stock: 'x', limit: '0' })).wrong, ['title', 'stock', 'limit']);
+    const wrong = termsOf(form({ orders_per_user: '0', extend: '-1' })).wrong;
+    assert.deepEqual(wrong, ['orders_per_user', 'extend_s']);
+    assert.ok(wrong.every((name) => words.en[`must_${name}`] && words.zh[`must_${name}`]));
     assert.deepEqual(termsOf(form({ end: '2026-01-31T12:00:00' })).wrong, ['end_at']);
 });
 

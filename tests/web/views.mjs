@@ -159,7 +159,7 @@ test('the answer to a form neither closes nor marks another one', async () => {
     for (const answer of [{ status: 201, code: null, body: { id: '8' } }, noAnswer]) {
         const { answers, call } = calls();
         const [dialog, done] = [new Part(), []];
-        const names = 'title stock price currency begin end limit pay_within ticket work_bits description picture'.split(' ');
+        const names = 'title stock price currency begin end limit orders_per_user pay_within extend ticket work_bits description picture'.split(' ');
         const inputs = names.map((field) => Object.assign(new Part(), { dataset: { field }, type: field === 'ticket' ? 'checkbox' : 'text' }));
         dialog.querySelectorAll = () => inputs;
         const form = createForm({ dialog, call, speech, now_ms: () => 0, done: ({ id }) => done.push(id), refresh() {} });
@@ -181,6 +181,24 @@ test('the answer to a form neither closes nor marks another one', async () => {
         await settled();
         assert.deepEqual([dialog.open, error.textContent, go.getAttribute('aria-disabled')], [true, 'no_answer', null]);
     }
+});
+
+test('expiry is held and released, of one voucher or of all, without a key or an ETag', async () => {
+    const [sent, asked] = [[], []];
+    const call = async (path, request) => (sent.push([path, request]), { status: 200, code: null, body: { held: true } });
+    const dialog = new Part();
+    const confirm = createConfirm({ dialog, call, speech: { ...speech, say: (key, values) => `${key} ${values?.title ?? ''}`.trim() }, done() {}, refresh() {} });
+    for (const action of ['hold_expiry', 'release_expiry']) {
+        for (const voucher of [{ id: '7', title: 'Tea' }, undefined]) {
+            confirm.open({ action, voucher, etag: voucher && '"1"' });
+            asked.push(dialog.querySelector('#confirm-text').textContent);
+            submit(dialog);
+            await settled();
+        }
+    }
+    assert.deepEqual(asked, ['hold_expiry_text Tea', 'hold_expiry_text all_vouchers', 'release_expiry_text Tea', 'release_expiry_text all_vouchers']);
+    assert.deepEqual(sent.map(([path]) => path), ['/admin/vouchers/7/hold-expiry', '/admin/hold-expiry', '/admin/vouchers/7/release-expiry', '/admin/release-expiry']);
+    assert.ok(sent.every(([, { json, key, etag }]) => [json, key, etag].every((one) => one === undefined)));
 });
 
 test('the answer to an action does not free the button of another that is under way', async () => {

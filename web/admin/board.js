@@ -14,7 +14,7 @@ import { createOrders } from './orders.js';
 import { createPoller } from './poller.js';
 import { parseMetrics } from './prometheus.js';
 import { createSeverity } from './severity.js';
-import { receiversBehind, troublesOf } from './troubles.js';
+import { heldOf, receiversBehind, troublesOf } from './troubles.js';
 import { createVouchers } from './vouchers.js';
 
 const OLD_MS = 6000; // an answer that is older is marked
@@ -64,13 +64,13 @@ export function createBoard({ root, call, roles, speech }) {
         dialog: at('confirm'), call, speech,
         done(asked, { body }) {
             const key = { requeue: 'requeued', write_off: 'written_off' }[asked.action];
-            const values = { action: speech.say(asked.action), title: asked.voucher.title };
+            const values = { action: speech.say(asked.action), title: asked.voucher?.title ?? speech.say('all_vouchers') };
             const count = body?.requeued ?? body?.written_off ?? 0;
             tell(() => speech.say('done', values) + (key === undefined ? '' : ` ${speech.say(key, { count })}`));
-            vouchers.refresh(asked.voucher.id);
+            vouchers.refresh(asked.voucher?.id);
             pollers.troubles.wake();
         },
-        refresh: (asked) => vouchers.refresh(asked.voucher.id),
+        refresh: (asked) => vouchers.refresh(asked.voucher?.id),
     });
     const form = createForm({
         dialog: at('form'), call, speech,
@@ -112,6 +112,7 @@ export function createBoard({ root, call, roles, speech }) {
         const answer = await call('/admin/troubles');
         if (isGood(answer)) {
             troubles = answer.body.troubles;
+            vouchers.hold(heldOf(troubles));
             judge();
         }
         return isGood(answer);
@@ -180,6 +181,9 @@ export function createBoard({ root, call, roles, speech }) {
         setText(at('since'), speech.say(...(since_ms === null ? ['reading'] : ['since', { time: speech.moment(since_ms) }])));
         setText(at('role'), may('operate') ? '' : speech.say('role_read'));
         setAttribute(at('new'), 'hidden', !may('operate'));
+        const isHeld = heldOf(troubles ?? []).includes(undefined);
+        setAttribute(at('hold-all'), 'hidden', !may('operate') || isHeld);
+        setAttribute(at('release-all'), 'hidden', !may('operate') || !isHeld);
     }
 
     // ---- pollers ----
@@ -204,6 +208,8 @@ export function createBoard({ root, call, roles, speech }) {
     const wakeAll = () => document.hidden || Object.values(pollers).forEach((poller) => poller.wake());
     document.addEventListener('visibilitychange', wakeAll);
     at('new').addEventListener('click', () => form.open());
+    at('hold-all').addEventListener('click', () => confirm.open({ action: 'hold_expiry' }));
+    at('release-all').addEventListener('click', () => confirm.open({ action: 'release_expiry' }));
 
     function sayAll() {
         figures.say();

@@ -10,7 +10,7 @@ const UNITS_MAX = 100000000;
 const REBUILD_MS = 90000; // the service gives a rebuild a minute
 
 // `changes`: the call takes If-Match and Idempotency-Key. `states`: of the voucher, in which it makes sense. `form`: it has
-// a form of its own (form.js).
+// a form of its own (form.js). Expiry is held or released of a voucher, or of all.
 export const ACTIONS = {
     pause: { changes: true, states: ['open'] },
     resume: { changes: true, states: ['paused'] },
@@ -18,13 +18,15 @@ export const ACTIONS = {
     stock: { changes: true, states: ['open', 'paused'], amount: true },
     close: { changes: true, states: ['open', 'paused'] },
     reconcile: { states: ['open', 'paused', 'closed'], timeout_ms: REBUILD_MS },
+    hold_expiry: { states: ['open', 'paused', 'closed'] },
+    release_expiry: {},
     requeue: { letter: true },
     write_off: { letter: true },
 };
 
 function pathOf(name, { voucher, letter }) {
-    const of = `/admin/vouchers/${voucher.id}`;
-    return letter === undefined ? `${of}/${name}` : `${of}/dead-letters/${letter.id}/${name.replace('_', '-')}`;
+    const of = voucher === undefined ? '/admin' : `/admin/vouchers/${voucher.id}`;
+    return `${of}/${letter === undefined ? '' : `dead-letters/${letter.id}/`}${name.replace('_', '-')}`;
 }
 
 // done(asked, answer): it was carried out; refresh(asked): it was not, and what is shown may be old.
@@ -53,7 +55,7 @@ export function createConfirm({ dialog, call, speech, done, refresh }) {
             return;
         }
         const { action, voucher, letter } = asked;
-        const values = { title: voucher.title, left: voucher.left ?? voucher.remaining, letter: letter?.id };
+        const values = { title: voucher?.title ?? speech.say('all_vouchers'), left: voucher?.left ?? voucher?.remaining, letter: letter?.id };
         setText(heading, speech.say(action));
         setText(text, speech.say(`${action}_text`, values));
         setText(go, speech.say(action));

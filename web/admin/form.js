@@ -9,7 +9,7 @@ const HOUR_MS = 3600 * 1000;
 const FREEZE = ['price', 'currency', 'begin', 'limit', 'pay_within']; // when the sale begins
 
 // The field of a member, as the service's pointers name it.
-const FIELDS = { price_cents: 'price', begin_at: 'begin', end_at: 'end', pay_within_s: 'pay_within' };
+const FIELDS = { price_cents: 'price', begin_at: 'begin', end_at: 'end', pay_within_s: 'pay_within', extend_s: 'extend' };
 
 // now_ms(): the service's clock, as far as it is known. done(voucher, isNew): it is created, or changed. refresh(voucher):
 // it may be another one now.
@@ -44,7 +44,7 @@ export function createForm({ dialog, call, speech, now_ms, done, refresh }) {
     function newFields() {
         const begin = Math.ceil((now_ms() + HOUR_MS / 2) / HOUR_MS) * HOUR_MS;
         return { title: '', stock: '100', price: '1.00', currency: 'CNY', begin: localTime(begin), end: localTime(begin + HOUR_MS),
-            limit: '1', pay_within: '900', ticket: false, work_bits: '0', description: '', picture: '' };
+            limit: '1', orders_per_user: '3', pay_within: '900', extend: '120', ticket: false, work_bits: '0', description: '', picture: '' };
     }
 
     function fill(fields) {

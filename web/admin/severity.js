@@ -30,7 +30,7 @@ export function createSeverity({ section, speech, titleOf, press }) {
             oldest: values.age_s > 0 ? speech.say('waits_for', { age: speech.age(values.age_s) }) : '',
             names: list(values.names),
             servers: values.servers?.length > 0 ? ` (${speech.list(values.servers)})` : '',
-            vouchers: list(vouchers.slice(0, NAMED_MAX).map(nameOf)) ?? '',
+            vouchers: list(vouchers.slice(0, NAMED_MAX).map(nameOf)) ?? speech.say('all_vouchers'),
         });
     }
 

@@ -2,6 +2,8 @@
 import { digitsOf } from '../client/money.js';
 
 const CURRENCY = 'CNY'; // the service's default
+// Whole numbers that may be missing: field, member, least.
+const OPTIONAL = [['limit', 'limit', 1], ['orders_per_user', 'orders_per_user', 1], ['pay_within', 'pay_within_s', 0], ['extend', 'extend_s', 0]];
 
 // "9.90" -> 990 by the digits alone, since a computer's 9.9 * 100 need not be 990. `digits`: how many the currency has
 // behind the point; of 3, "1,000" could be a thousand. null: it is no price.
@@ -52,11 +54,10 @@ export function termsOf(fields) {
         description: fields.description.trim(),
         picture: fields.picture.trim(),
     };
-    if (fields.limit.trim() !== '') {
-        terms.limit = wholeOf(fields.limit, 1);
-    }
-    if (fields.pay_within.trim() !== '') {
-        terms.pay_within_s = wholeOf(fields.pay_within, 0);
+    for (const [field, name, least] of OPTIONAL) {
+        if (fields[field].trim() !== '') {
+            terms[name] = wholeOf(fields[field], least);
+        }
     }
     if (currency !== '') {
         terms.currency = currency;
@@ -78,7 +79,9 @@ export function fieldsOf(voucher) {
         begin: localTime(Date.parse(voucher.begin_at)),
         end: localTime(Date.parse(voucher.end_at)),
         limit: String(voucher.limit),
+        orders_per_user: String(voucher.orders_per_user),
         pay_within: String(voucher.pay_within_s),
+        extend: String(voucher.extend_s),
         ticket: voucher.ticket,
         work_bits: String(voucher.work_bits),
         description: voucher.description ?? '',

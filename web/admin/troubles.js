@@ -7,8 +7,8 @@ import { awayOf, gaugeOf, shortOf } from './frame.js';
 //
 // While a store is away nothing expires, is settled or compared: FOLLOW_FROM_AWAY are left out, as their cause is said.
 export const STOPS = ['service_away', 'redis_away', 'postgresql_away', 'not_ready', 'tickets_off'];
-export const KINDS = [...STOPS, 'books_differ', 'dead_letters', 'instance_missed', 'expiry_late', 'journal_old', 'audit_stalls',
-    'webhook_stopped', 'webhook_failing', 'webhook_behind'];
+export const KINDS = [...STOPS, 'books_differ', 'dead_letters', 'instance_missed', 'expiry_late', 'expiry_held', 'journal_old',
+    'audit_stalls', 'webhook_stopped', 'webhook_failing', 'webhook_behind'];
 
 const FOLLOW_FROM_AWAY = ['expiry_late', 'journal_old', 'audit_stalls'];
 const JOURNAL_OLD_S = 60;
@@ -94,7 +94,21 @@ function ofVouchers(frames, shown, troubles) {
         books_differ: some([...differing]),
         dead_letters: some(held, { count: letters.reduce((sum, one) => sum + one.count, 0) }),
         expiry_late: some(late.map((one) => one.voucher_id), { age_s: Math.max(0, ...late.map((one) => one.late_s)) }),
+        expiry_held: holdsOf(troubles),
     };
+}
+
+// Whose unpaid orders do not expire, as an operator holds that: ids; undefined: of all vouchers.
+export const heldOf = (troubles) => troubles.filter(({ what }) => what === 'EXPIRY_HELD').map(({ voucher_id: id }) => id);
+
+// A line for all vouchers, which each shard lists, and one for those that are held by themselves.
+function holdsOf(troubles) {
+    const holds = troubles.filter(({ what }) => what === 'EXPIRY_HELD');
+    const [all, single] = [true, false].map((is) => holds.filter(({ voucher_id: id }) => (id === undefined) === is));
+    return [all, single].filter((rows) => rows.length > 0).map((rows) => ({
+        values: { names: [...new Set(rows.map(({ by }) => by))], since: Math.min(...rows.map(({ since }) => Date.parse(since))) },
+        vouchers: heldOf(rows).filter((id) => id !== undefined),
+    }));
 }
 
 // A line for each.

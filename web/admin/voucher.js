@@ -4,6 +4,7 @@
 //   etag         of `row`, if that came by itself
 //   canSell      whether the service can sell now, as the newest list says
 //   books        books.js, of the newest check of both stores; inspected_ms: when that was
+//   held         whether an operator holds the expiry of its orders
 //   details, settlement   whether these panels are open
 //   report       its newest settlement; refusal: why there is no newer one; letters, audit: what its details show
 import { element, setAttribute, setText } from '../common/dom.js';
@@ -21,7 +22,7 @@ const RATE_MS = 900; // between two readings of which a rate is made
 export function createVoucher({ template, speech, press, toggled, may }) {
     const body = template.content.firstElementChild.cloneNode(true);
     const part = (name) => body.querySelector(`[data-${name}]`);
-    const view = { row: null, etag: null, books: null, inspected_ms: null, report: null, refusal: null, letters: null, audit: null };
+    const view = { row: null, etag: null, books: null, inspected_ms: null, held: false, report: null, refusal: null, letters: null, audit: null };
     const figures = figureRows(part('figures'));
     const button = (action) => actionButton(action, speech, () => press({ action }));
     const inRow = ['pause', 'resume'].map(button);
@@ -91,7 +92,8 @@ export function createVoucher({ template, speech, press, toggled, may }) {
         inRow.forEach((one) => one.say(row.title, row.state, may('operate')));
         // In the row there is place for the one that can be pressed.
         inRow.forEach(({ button: one }) => setAttribute(one, 'hidden', !may('operate') || !ACTIONS[one.dataset.action].states.includes(row.state)));
-        inside.forEach((one) => one.say(row.title, row.state, may('operate')));
+        const idle = view.held ? 'hold_expiry' : 'release_expiry'; // it would change nothing
+        inside.forEach((one) => one.say(row.title, row.state, may('operate') && one.button.dataset.action !== idle));
         for (const [name, opener] of Object.entries(panels)) {
             opener.say(row.title);
             setAttribute(opener.button, 'aria-expanded', view[name] ? 'true' : 'false');
@@ -115,7 +117,11 @@ export function createVoucher({ template, speech, press, toggled, may }) {
         setText(part('end'), speech.moment(Date.parse(row.end_at)));
         const terms = [
             speech.say('terms_limit', { count: row.limit }),
-            row.pay_within_s === 0 ? speech.say('terms_pay_never') : speech.say('terms_pay', { time: speech.age(row.pay_within_s) }),
+            speech.say('terms_orders', { count: row.orders_per_user }),
+            ...(row.pay_within_s === 0 ? [speech.say('terms_pay_never')] : [
+                speech.say('terms_pay', { time: speech.age(row.pay_within_s) }),
+                row.extend_s === 0 ? speech.say('terms_extend_never') : speech.say('terms_extend', { time: speech.age(row.extend_s) }),
+            ]),
             row.ticket ? speech.say(row.work_bits > 0 ? 'terms_work' : 'terms_ticket', { bits: row.work_bits }) : speech.say('terms_open'),
             speech.say('terms_version', { version: String(row.version) }),
         ];

@@ -31,7 +31,7 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
     const table = part('vouchers'), first = part('first'), next = part('next'), none = part('vouchers-none');
     const filter = part('filter'), search = part('search');
     const shown = new Map(); // id -> voucher.js, in the order of the table
-    let listed = [], pinned = []; // ids
+    let listed = [], pinned = [], held = []; // ids
     let chosen = {}; // state and title of the list; a cursor belongs to them
     let cursor = null, nextCursor = null, generation = 0, canSell = true, typing = null;
     let unread = ['reading', {}]; // why the list is not known; null: it was read
@@ -90,6 +90,7 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
     function voucherOf(id) {
         if (!shown.has(id)) {
             const made = createVoucher({ template, speech, may, press: (what) => pressed(made, what), toggled });
+            made.view.held = held.includes(id);
             shown.set(id, made);
         }
         return shown.get(id);
@@ -264,6 +265,15 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
         pin(ids) {
             pinned = ids.slice(0, PINNED_MAX);
             arrange();
+        },
+        // Ids of those whose expiry an operator holds. No version tells it; what operators did is read again.
+        hold(ids) {
+            held = ids;
+            shown.forEach(({ view }, id) => {
+                view.audited = view.held === held.includes(id) ? view.audited : undefined;
+                view.held = held.includes(id);
+            });
+            say();
         },
         titleOf: (id) => shown.get(id)?.view.row?.title,
         // Brings a voucher into view, with its details.

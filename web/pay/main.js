@@ -24,7 +24,7 @@ let order;
 let voucher;
 let state = 'loading';
 let isPaying = false;
-let isAskedAgain = false;
+let askedAfter; // the time to pay after which it was asked for again
 
 const api = createApi({ clock, credentials: () => identity?.headers() ?? {} });
 const ticker = createTicker(renderLeft);
@@ -166,8 +166,8 @@ function renderLeft() {
         return Infinity;
     }
     const left = Date.parse(order.expires_at) - clock.now();
-    if (left <= 0 && !isAskedAgain) {
-        isAskedAgain = true;
+    if (left <= 0 && askedAfter !== order.expires_at) {
+        askedAfter = order.expires_at; // it may be extended meanwhile
         setTimeout(() => state === 'payable' && !isPaying && show(), ENDED_AFTER_MS);
     }
     const { clock: text } = countdown(left);
