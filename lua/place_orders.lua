@@ -3,6 +3,7 @@
 -- KEYS  1 voucher (hash)   2 buyers (hash: user -> order)   3 journal (stream)
 --       4 repeats (hash: "user key" -> order): orders that ended and had come with an Idempotency-Key
 --       5 ended (hash: user -> how many of the user's orders have ended), of users that had all they may have
+--       6 and further: buyers of the other vouchers in the scope, of which a user has one order altogether
 -- ARGV  1 most entries the journal may hold
 --       2 run id of the Redis process that the caller is connected to
 --       3 'new', or 'again': orders that were granted before and may have been lost with Redis's data
@@ -14,14 +15,15 @@
 --       10, 11, 12, 13 ...   user, order id, user, order id ...
 --
 -- Returns { 'ok', now_ms, begin_ms, epoch, last, journal id, codes, more ... }, where codes has one for each user:
---   p placed   a already ordered   s sold out   n not started   e ended   u paused   f no room in the journal
+--   p placed   a already ordered   b already ordered in the scope, another voucher   s sold out   n not started   e ended   u paused   f no room in the journal
 --   h held: the sale reopened a moment ago, and no instance caches this (see shared/voucher.lua)
 --   m fewer units are left than the order asks for
 --   t the user has had as many orders as one may have: checked last, so that memory and Redis refuse alike
 --   k already ordered under the same key: that order is meant   d the same, and that order has ended
 --   q the key was used for an order of another quantity
 --   o the voucher has another offer: see below
--- `more` has that order's id for each 'a', 'k', 'd' and 'q', and the units left for each 'm', in order. `last` is the
+-- `more` has that order's id for each 'a', 'k', 'd' and 'q', the id and its voucher's for each 'b', and the units left
+-- for each 'm', in order. `last` is the
 -- newest journal id the voucher has ever had: as long as it stays the same, there is no new buyer.
 --
 -- If the voucher has another offer than the call, no order is granted. The script returns { 'other', now_ms, begin_ms,
@@ -99,6 +101,12 @@ for i = 10, #ARGV, 2 do
   users[#users + 1] = ARGV[i]
 end
 local bought = redis.call('HMGET', KEYS[2], unpack(users))
+local elsewhere = {}
+for k = 6, #KEYS do
+  for i, order in ipairs(redis.call('HMGET', KEYS[k], unpack(users))) do
+    elsewhere[i] = elsewhere[i] or order and { order, string.match(KEYS[k], '{(%d+)}:buyers$') }
+  end
+end
 local quantities, keys, repeats = {}, {}, {}
 if ARGV[7] ~= '-' then
   for detail in string.gmatch(ARGV[7], '[^,]+') do
@@ -150,6 +158,10 @@ for i, user in ipairs(users) do
   if order then
     codes[i] = code
     more[#more + 1] = string.sub(order, 1, 36)
+  elseif elsewhere[i] then
+    codes[i] = 'b'
+    more[#more + 1] = string.sub(elsewhere[i][1], 1, 36)
+    more[#more + 1] = elsewhere[i][2]
   elseif refusal then
     codes[i] = refusal
   elseif stock == 0 then

@@ -24,10 +24,11 @@ SELECT 'voucher ' || id || ' has counted ' || counted || ' live orders of ' || l
   FROM books
  WHERE counted <> live
 UNION ALL
-SELECT 'P2: ' || user_id || ' has ' || count(*) || ' live orders of voucher ' || voucher_id
-  FROM voucher_order
- WHERE status IN ('unpaid', 'paid')
- GROUP BY voucher_id, user_id
+SELECT 'P2: ' || o.user_id || ' has ' || count(*) || ' live orders in the scope of voucher ' || min(o.voucher_id)
+  FROM voucher_order o
+  JOIN voucher_stock s USING (voucher_id)
+ WHERE o.status IN ('unpaid', 'paid')
+ GROUP BY coalesce(s.scope, s.voucher_id), o.user_id
 HAVING count(*) > 1
 UNION ALL
 SELECT user_id || ' has ' || count(*) || ' orders of voucher ' || voucher_id || ' under one key'

@@ -31,6 +31,7 @@ export type ServiceCode =
     | 'WORK_REQUIRED'
     | 'WORK_INVALID'
     | 'TICKETS_OFF'
+    | 'SCOPES_OFF'
     | 'RATE_LIMITED'
     | 'ARCHIVED'
     | 'UNKNOWN_VOUCHER'
@@ -73,6 +74,8 @@ export interface ProblemBody {
     trace_id?: string;
     /** ALREADY_ORDERED */
     order_id?: string;
+    /** ALREADY_ORDERED: of that order. It may be another voucher of the scope. */
+    voucher_id?: string;
     /** NOT_ENOUGH, BELOW_SOLD: units. */
     left?: number;
     /** WRONG_STATE */
@@ -126,6 +129,11 @@ export interface VoucherTerms {
     begin_at: string;
     end_at: string;
     limit?: number;
+    /**
+     * The id of a voucher whose scope it joins: a user has one live order of all vouchers in a scope. Without it the
+     * voucher is a scope of its own. A voucher has the id of its scope's first voucher here.
+     */
+    scope?: string;
     /** Orders that a user may have of it, ended ones included. */
     orders_per_user?: number;
     pay_within_s?: number;
@@ -195,7 +203,7 @@ export interface Unknown extends LastError {
 
 export interface Won extends LastError {
     outcome: 'won';
-    /** ALREADY_ORDERED: by an earlier purchase. */
+    /** ALREADY_ORDERED: by an earlier purchase. Its order may be of another voucher of the scope: see `voucher_id`. */
     code?: Code;
     orderId: string;
     order: Order;

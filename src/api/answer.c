@@ -431,6 +431,8 @@ static void answer_put_members(char members[MEMBERS_SIZE], const struct sk_answe
     members[0] = '\0';
     if (answer->order_id != NULL)
         n = answer_put(members, n, ",\"order_id\":\"%.*s\"", SK_UUID_CHARS, answer->order_id);
+    if (answer->voucher_id != 0)
+        n = answer_put(members, n, ",\"voucher_id\":\"%" PRId64 "\"", answer->voucher_id);
     if (has_left)
         n = answer_put(members, n, ",\"left\":%" PRId64, answer->left);
     if (answer->status != NULL)

@@ -28,6 +28,7 @@ struct sk_answer {
     const char *next;        // cursor of the list's next page; NULL: there is none
     int64_t version;         // for ETag; 0: none
     const char *order_id;    // a problem's member; NULL: none
+    int64_t voucher_id;      // that order's, likewise; 0: none
     const char *status;      // of an order or a voucher, if known; a problem's member `state`
     bool no_rows;            // of a list: its page is empty
     int64_t left;            // units, a problem's member; only NOT_ENOUGH and BELOW_SOLD

@@ -2,6 +2,9 @@
 // loads it, or the first purchase. Then it waits for the catalogue, and loads Redis, or asks whether it is loaded.
 //
 // A repeated call never loads a voucher that was loaded before: it may be selling, and loading closes it for a moment.
+//
+// One that joins the scope of another goes to that one's shard, and only when all living instances know scopes: another
+// would not find it for its buyers.
 #include "creation.h"
 
 #include <inttypes.h>
@@ -10,6 +13,8 @@
 #include <string.h>
 
 #include "command.h"
+#include "instances.h"
+#include "keys.h"
 #include "params.h"
 #include "phase.h"
 #include "slot.h"
@@ -24,6 +29,7 @@ struct creation {
     bool loaded_before;
     bool waits; // the audit is rebuilding it: the next tick asks Redis whether that is done
     bool polls; // the tick has asked Redis
+    bool joins; // the scope of another voucher
     int64_t voucher_id, change;
     char *document, *loading; // the voucher, and the same while it is loading; owned
 };
@@ -83,7 +89,15 @@ static void creation_judge(struct sk_command *command, const struct sk_rows *row
 {
     struct creation *creation = (struct creation *)command;
     struct sk_query *query = &command->query;
-    if (strcmp(sk_rows_text(rows, 0, 0), "created") != 0) {
+    const char *outcome = sk_rows_text(rows, 0, 0);
+    if (strcmp(outcome, "scope") == 0) {
+        const struct sk_answer answer = {.verdict = SK_VERDICT_INVALID,
+                                         .member = "scope",
+                                         .detail = "must be a voucher whose scope is not retired and has room"};
+        sk_query_end_with(query, &answer);
+        return;
+    }
+    if (strcmp(outcome, "created") != 0) {
         sk_query_end(query, SK_VERDICT_IDEMPOTENCY_KEY_REUSED, NULL);
         return;
     }
@@ -122,9 +136,26 @@ static void creation_release(struct sk_command *command)
 static const struct sk_command_kind creation_kind = {
     .judge = creation_judge, .tick = creation_on_tick, .release = creation_release};
 
+static void creation_on_instances(void *arg, const struct sk_reply *reply)
+{
+    struct creation *creation = arg;
+    if (reply == NULL)
+        sk_query_end(&creation->command.query, SK_VERDICT_UNAVAILABLE, NULL);
+    else if (!sk_instances_know_scopes(reply))
+        sk_query_end(&creation->command.query, SK_VERDICT_SCOPES_OFF, NULL);
+    else
+        sk_command_ask(&creation->command);
+}
+
 static void creation_start(struct sk_query *query)
 {
-    sk_command_ask((struct sk_command *)query);
+    struct creation *creation = (struct creation *)query;
+    const char *keys[] = {SK_KEY_SESSIONS, SK_KEY_INSTANCES};
+    if (!creation->joins)
+        sk_command_ask(&creation->command);
+    else if (sk_redis_script(sk_sale_ask_shared(query->control->sale), SK_SCRIPT_LIST_INSTANCES, 2, 2, keys, NULL,
+                             creation_on_instances, creation) != SK_OK)
+        sk_query_end(query, SK_VERDICT_UNAVAILABLE, NULL);
 }
 
 // A repetition must find the voucher, so its key alone says where a new voucher goes.
@@ -157,7 +188,8 @@ void sk_create_voucher(struct sk_control *control, const char *key, const char *
     }
     struct sk_command *command = &creation->command;
     SK_ASSERT(terms->title != NULL && terms->currency != NULL);
-    command->query.shard = creation_shard(control, key);
+    command->query.shard =
+        terms->scope == 0 ? creation_shard(control, key) : sk_query_shard_of_voucher(&command->query, terms->scope);
     sk_command_open(command, &creation_kind, SK_STATEMENT_CREATE_VOUCHER);
     sk_command_add(command, key);
     sk_command_add(command, terms->title);
@@ -175,6 +207,11 @@ void sk_create_voucher(struct sk_control *control, const char *key, const char *
     sk_command_add(command, terms->picture);
     sk_command_add_number(command, terms->extend_s);
     sk_command_add_number(command, terms->orders_per_user);
+    creation->joins = terms->scope != 0;
+    if (creation->joins)
+        sk_command_add_number(command, terms->scope);
+    else
+        sk_command_add(command, NULL);
     sk_command_start(command);
 }
 

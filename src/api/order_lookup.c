@@ -24,7 +24,7 @@
 #include "waiting.h"
 
 enum { SEARCHES_MAX = 16, OF_USER_MAX = 4 };
-enum { IN_SLOT_MAX = 16, COLUMN_DOCUMENT = 0, COLUMN_STATUS = 1, COLUMN_EPOCH = 0, COLUMN_ARCHIVED = 1 };
+enum { IN_SLOT_MAX = 32, COLUMN_DOCUMENT = 0, COLUMN_STATUS = 1, COLUMN_EPOCH = 0, COLUMN_ARCHIVED = 1 };
 
 struct sk_searches {
     const char *users[SEARCHES_MAX]; // of the lookups that search; NULL: free

@@ -51,6 +51,8 @@ static void purchase_on_retired(void *arg, const struct sk_result *result)
         answer.verdict = SK_VERDICT_ALREADY_ORDERED;
     else if (archived)
         answer.verdict = SK_VERDICT_ARCHIVED;
+    if (answer.verdict == SK_VERDICT_ALREADY_ORDERED)
+        answer.voucher_id = ((struct late_purchase *)query)->wish.voucher_id;
     sk_query_end_with(query, &answer);
 }
 
@@ -150,6 +152,7 @@ static void purchase_answer(const struct sk_context *context, struct sk_request 
     } else {
         struct sk_answer answer = {.verdict = sk_verdict_of_purchase(code),
                                    .order_id = result->order_id,
+                                   .voucher_id = result->voucher_id,
                                    .left = result->left,
                                    .retry_after_ms = result->retry_after_ms};
         if (code == SK_PURCHASE_INVALID) { // the quantity is above the voucher's limit
@@ -157,6 +160,8 @@ static void purchase_answer(const struct sk_context *context, struct sk_request 
             answer.member = "quantity";
             answer.detail = detail;
         }
+        if (code == SK_PURCHASE_ALREADY_ORDERED && answer.voucher_id == 0)
+            answer.voucher_id = sk_call_of(request)->voucher_id;
         sk_answer_send(context->answers, request, &answer);
     }
 }

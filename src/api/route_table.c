@@ -95,7 +95,7 @@ const struct sk_route sk_route_table[] = {
     {POST, USER, "/vouchers/{voucher}/ticket", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_ticket,
      "", VOUCHER | V(ENDED) | V(TICKETS_OFF) | V(WORK_REQUIRED) | V(WORK_INVALID) | MEMBERS | BODY_TYPE},
     {GET, READ, "/admin/vouchers", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_vouchers, "state title limit cursor", V(FOUND)},
-    {POST, OPERATE, "/admin/vouchers", JSON, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_create, "", V(CREATED) | V(INTERNAL) | KEY},
+    {POST, OPERATE, "/admin/vouchers", JSON, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_create, "", V(CREATED) | V(INTERNAL) | V(SCOPES_OFF) | KEY},
     {GET, READ, "/admin/vouchers/{voucher}", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_inspect, "", VOUCHER},
     {PATCH, OPERATE, "/admin/vouchers/{voucher}", JSON, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_change, "", OPERATED | V(STARTED)},
     {POST, OPERATE, "/admin/vouchers/{voucher}/pause", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_pause, "", OPERATED},

@@ -31,6 +31,7 @@ enum member {
     BEGIN_AT,
     END_AT,
     LIMIT,
+    SCOPE,
     ORDERS_PER_USER,
     PAY_WITHIN,
     EXTEND,
@@ -63,6 +64,7 @@ static const struct sk_field members[MEMBERS] = {
     [BEGIN_AT] = {.name = "begin_at", .detail = SK_TIME_DETAIL},
     [END_AT] = {.name = "end_at", .detail = SK_TIME_DETAIL},
     [LIMIT] = {.name = "limit", .detail = "must be an integer from 1 to 1000", .optional = true},
+    [SCOPE] = {.name = "scope", .detail = "must be the id of a voucher", .optional = true},
     [ORDERS_PER_USER] = {.name = "orders_per_user", .detail = "must be an integer from 1 to 1000", .optional = true},
     [PAY_WITHIN] = {.name = "pay_within_s", .detail = "must be an integer from 0 to 31536000", .optional = true},
     [EXTEND] = {.name = "extend_s", .detail = "must be an integer from 0 to 86400", .optional = true},
@@ -114,6 +116,7 @@ static void terms_check(const json_t *const values[MEMBERS], const struct sk_ter
         [BEGIN_AT] = terms_read_time(values[BEGIN_AT], &terms->begin_ms),
         [END_AT] = terms_read_time(values[END_AT], &terms->end_ms),
         [LIMIT] = sk_fields_integer(values[LIMIT], 1, LIMIT_MAX, &terms->user_limit),
+        [SCOPE] = json_is_string(values[SCOPE]) && sk_text_voucher_id(json_string_value(values[SCOPE]), &terms->scope),
         [ORDERS_PER_USER] = sk_fields_integer(values[ORDERS_PER_USER], 1, ORDERS_PER_USER_MAX, &terms->orders_per_user),
         [PAY_WITHIN] = sk_fields_integer(values[PAY_WITHIN], 0, PAY_WITHIN_MAX_S, &terms->pay_within_s),
         [EXTEND] = sk_fields_integer(values[EXTEND], 0, EXTEND_MAX_S, &terms->extend_s),
@@ -179,6 +182,8 @@ enum sk_verdict sk_terms_read_change(const char *body, size_t len, const struct 
             if (values[i] == NULL && numbers[i] != NULL)
                 *numbers[i] = SK_TERM_AS_IT_IS;
         }
+        if (values[SCOPE] != NULL)
+            sk_fields_refuse(read, members[SCOPE].name, "is not changed after the creation");
         if (values[STOCK] != NULL)
             sk_fields_refuse(read, members[STOCK].name, "is not changed here but by POST /admin/vouchers/{id}/stock");
     }

@@ -18,6 +18,7 @@ struct sk_terms {
     const char *description, *picture; // "": none; NULL: none, or in a change as it is; borrowed for the call
     int64_t stock, price_cents, begin_ms, end_ms;
     int64_t user_limit;      // most units in a user's one order
+    int64_t scope;           // of this voucher; 0: its own
     int64_t orders_per_user; // those that ended included
     int64_t pay_within_s;    // an unpaid order expires after it; 0: never
     int64_t extend_s;        // by so much at most a payment in progress extends it; 0: it may not

@@ -160,7 +160,7 @@ static void expiry_start(struct sk_expiry *expiry, struct sk_voucher *voucher)
     expiry->scans[voucher->shard].run_count++;
     sk_voucher_pin(voucher);
     voucher->maintenance->expiring.active = true;
-    sk_key_of_lock("expire", voucher->tag, key);
+    sk_key_of_lock("expire", voucher->id, voucher->tag, key);
     run->lock = sk_named_lock_take(expiry->sale->locks, key, expiry_on_locked, run);
     if (run->lock == NULL)
         expiry_drop(run, uv_now(expiry->sale->loop) + AGAIN_MS);

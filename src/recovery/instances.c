@@ -14,7 +14,10 @@
 #include "text.h"
 #include "timer.h"
 
+#define SCOPES "+scopes" // behind the version
+
 enum { TICK_MS = 200, AGAIN_MS = 60000, NUMBER_SIZE = 24, TEXT_SIZE = 2 * SK_INSTANCE_WORD_MAX + 2 * NUMBER_SIZE };
+enum { FIRST = 1, TEXT = 2, COLUMNS = 3 }; // of list_instances.lua
 
 static const char word_chars[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:+~-";
 
@@ -63,8 +66,8 @@ struct sk_instances *sk_instances_open(const struct sk_sale *sale)
     }
     instances->sale = sale;
     sk_instances_name(sale->instance, name);
-    (void)snprintf(instances->text, sizeof instances->text, "%.*s %" PRId64 " %" PRId64 " %s", SK_INSTANCE_WORD_MAX,
-                   SK_VERSION, sk_durations_since_ms(), sale->options->lock_ttl_ms, name);
+    (void)snprintf(instances->text, sizeof instances->text, "%.*s" SCOPES " %" PRId64 " %" PRId64 " %s",
+                   SK_INSTANCE_WORD_MAX, SK_VERSION, sk_durations_since_ms(), sale->options->lock_ttl_ms, name);
     return instances;
 }
 
@@ -107,9 +110,24 @@ bool sk_instances_read(const char *text, struct sk_instance *instance)
 {
     char started[SK_INSTANCE_WORD_MAX + 1], ttl[SK_INSTANCE_WORD_MAX + 1];
     text = instances_word(text, instance->version);
+    char *scopes = text == NULL ? NULL : strstr(instance->version, SCOPES);
+    instance->scopes = scopes != NULL;
+    if (scopes != NULL)
+        *scopes = '\0';
     text = text == NULL ? NULL : instances_word(text, started);
     text = text == NULL ? NULL : instances_word(text, ttl);
     text = text == NULL ? NULL : instances_word(text, instance->name);
     return text != NULL && text[0] == '\0' && sk_text_number(started, SK_TIME_MAX_MS, &instance->started_ms) &&
            sk_text_number(ttl, UINT32_MAX, &instance->ttl_ms);
+}
+
+bool sk_instances_know_scopes(const struct sk_reply *reply)
+{
+    struct sk_instance one;
+    for (size_t i = FIRST; i + COLUMNS <= sk_reply_count(reply); i += COLUMNS) {
+        const char *text = sk_reply_text(sk_reply_at(reply, i + TEXT), NULL);
+        if (text == NULL || !sk_instances_read(text, &one) || !one.scopes)
+            return false;
+    }
+    return true;
 }

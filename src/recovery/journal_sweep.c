@@ -272,7 +272,7 @@ static void sweep_on_locked(void *arg, bool held)
 static void sweep_take_lock(struct sweep *sweep)
 {
     char key[SK_KEY_SIZE];
-    sk_key_of_lock("recover", sweep->voucher->tag, key);
+    sk_key_of_lock("recover", sweep->voucher->id, sweep->voucher->tag, key);
     sweep_move(sweep, SWEEP_LOCKING);
     sweep->lock = sk_named_lock_take(sweep->sweeper->sale->locks, key, sweep_on_locked, sweep);
     if (sweep->lock == NULL)

@@ -530,7 +530,7 @@ enum sk_status sk_rebuild_run(const struct sk_sale *sale, struct sk_voucher *vou
     }
     (void)sk_params_number(rebuild->slot, voucher->slot);
     (void)sk_params_number(rebuild->id, voucher->id);
-    sk_key_of_lock("rebuild", voucher->tag, key);
+    sk_key_of_lock("rebuild", voucher->id, voucher->tag, key);
     rebuild->lock = sk_named_lock_take(sale->locks, key, rebuild_on_locked, rebuild);
     if (rebuild->lock == NULL) {
         rebuild_free(rebuild);

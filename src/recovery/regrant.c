@@ -223,11 +223,13 @@ static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, stru
     struct sk_regrant *regrant = call->regrant;
     struct sk_entry *entry = sk_grant_take_entry(grant, &call->entry);
     struct sk_order *order;
+    int64_t voucher_id = 0;
     sk_params_begin(reasons);
     for (size_t i = 0; (order = call->orders.head) != NULL; i++) {
         char result = grant->results[i];
         bool already = sk_grant_has_existing(result);
-        const char *existing = already ? sk_grant_next_existing(grant) : NULL;
+        const char *existing =
+            already ? sk_grant_next_existing(grant, (enum sk_grant_result)result, &voucher_id) : NULL;
         if (result == SK_GRANT_TOO_FEW)
             (void)sk_grant_next_left(grant);
         if (result == SK_GRANT_PLACED) {
@@ -240,7 +242,10 @@ static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, stru
             sk_writer_resume(order);
         } else if (already || result == SK_GRANT_SOLD_OUT || result == SK_GRANT_TOO_FEW) {
             if (already) {
-                sk_sale_report(regrant->sale, order, SK_PURCHASE_ALREADY_ORDERED, existing, 0);
+                sk_sale_report_with(regrant->sale, order,
+                                    &(struct sk_purchase_result){.code = SK_PURCHASE_ALREADY_ORDERED,
+                                                                 .order_id = existing,
+                                                                 .voucher_id = voucher_id});
                 order->handle = 0; // its client has the outcome
             }
             sk_params_add(reasons, already ? "ALREADY_ORDERED" : "GRANT_LOST");

@@ -167,6 +167,8 @@ static void batcher_answer_each(struct batcher_call *call, struct sk_grant *gran
     struct sk_entry *entry = sk_grant_take_entry(grant, &call->entry);
     uint64_t begin_in_ms = grant->begin_ms > grant->now_ms ? (uint64_t)(grant->begin_ms - grant->now_ms) : 0;
     struct sk_order *order;
+    const char *existing;
+    int64_t voucher_id;
     for (size_t i = 0; (order = call->orders.head) != NULL; i++) {
         enum sk_grant_result result = (enum sk_grant_result)grant->results[i];
         switch (result) {
@@ -179,12 +181,17 @@ static void batcher_answer_each(struct batcher_call *call, struct sk_grant *gran
             sk_writer_add(entry, order);
             break;
         case SK_GRANT_ALREADY:
-            batcher_refuse(batcher, order, SK_PURCHASE_ALREADY_ORDERED, sk_grant_next_existing(grant), 0);
+        case SK_GRANT_IN_SCOPE:
+            existing = sk_grant_next_existing(grant, result, &voucher_id);
+            batcher_refuse_with(batcher, order,
+                                &(struct sk_purchase_result){.code = SK_PURCHASE_ALREADY_ORDERED,
+                                                             .order_id = existing,
+                                                             .voucher_id = voucher_id});
             break;
         case SK_GRANT_REPEATED:
         case SK_GRANT_REPEATED_ENDED:
         case SK_GRANT_KEY_REUSED:
-            batcher_repeat(batcher, order, result, sk_grant_next_existing(grant));
+            batcher_repeat(batcher, order, result, sk_grant_next_existing(grant, result, &voucher_id));
             break;
         case SK_GRANT_TOO_FEW:
             batcher_refuse_with(

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "catalogue.h"
 #include "journal.h"
 #include "params.h"
 #include "slot_map.h"
@@ -12,7 +13,8 @@ enum {
     JOURNAL_ENTRIES_MAX = 100000,
     FIRST_MORE = 7, // the elements from here on belong to single results
     FIXED_ARGS = 14,
-    ARGS_MAX = FIXED_ARGS + 2 * SK_JOURNAL_ORDERS_MAX,
+    OTHERS_MAX = 15, // in a scope: create_voucher() allows no more
+    ARGS_MAX = FIXED_ARGS + OTHERS_MAX + 2 * SK_JOURNAL_ORDERS_MAX,
 };
 
 // Adds nothing if all orders have one unit and no key, as nearly always.
@@ -25,6 +27,18 @@ static void grant_put_details(const struct sk_order_list *orders, struct sk_buf 
     for (order = order == NULL ? NULL : orders->head; order != NULL; order = order->next)
         sk_buf_printf(details, "%s%u%s%s", order == orders->head ? "" : ",", (unsigned)order->quantity,
                       order->key == 0 ? "" : " ", order->key == 0 ? "" : sk_journal_key(order->key, key));
+}
+
+// The buyers of the other vouchers in the scope, which have the same tag. Nearly always there are none.
+static int grant_put_others(const struct sk_sale *sale, const struct sk_voucher *voucher, const char *argv[OTHERS_MAX])
+{
+    int n = 0;
+    const struct sk_voucher *other = sk_catalogue_at_slot(sale->catalogue, voucher->slot);
+    for (; other != NULL && n < OTHERS_MAX; other = other->next_in_slot) {
+        if (other != voucher && strcmp(other->tag, voucher->tag) == 0)
+            argv[n++] = other->keys.buyers;
+    }
+    return n;
 }
 
 enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_voucher *voucher,
@@ -43,6 +57,8 @@ enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_voucher 
     argv[n++] = voucher->keys.journal;
     argv[n++] = voucher->keys.repeats;
     argv[n++] = voucher->keys.ended;
+    n += grant_put_others(sale, voucher, &argv[n]);
+    int keys = n;
     int64_t entries_max = sale->options->journal_max > 0 ? sale->options->journal_max : JOURNAL_ENTRIES_MAX;
     argv[n++] = sk_params_number(journal_max, entries_max);
     argv[n++] = sk_redis_run(redis);
@@ -64,7 +80,7 @@ enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_voucher 
     }
     enum sk_status status = SK_NO_MEM;
     if (!details.failed)
-        status = sk_redis_script(redis, SK_SCRIPT_PLACE_ORDERS, 5, n, argv, lens, done, arg);
+        status = sk_redis_script(redis, SK_SCRIPT_PLACE_ORDERS, keys, n, argv, lens, done, arg);
     sk_buf_free(&details);
     if (status == SK_OK) {
         sk_metrics_add(sale->metrics, SK_METRIC_SCRIPT_CALLS, 1);
@@ -111,11 +127,13 @@ static bool grant_read_answers(struct sk_grant *grant, size_t n)
         return false;
     for (size_t i = 0; i < n; i++) {
         char result = grant->results[i];
-        if (result == '\0' || strchr(other ? "oasnefhumtkdq" : "pasnefhumtkdq", result) == NULL)
+        if (result == '\0' || strchr(other ? "oabsnefhumtkdq" : "pabsnefhumtkdq", result) == NULL)
             return false;
         if (!sk_grant_has_existing(result) && result != SK_GRANT_TOO_FEW)
             continue;
         const struct sk_reply *extra = sk_reply_at(reply, FIRST_MORE + more++);
+        if (result == SK_GRANT_IN_SCOPE && sk_reply_text(sk_reply_at(reply, FIRST_MORE + more++), NULL) == NULL)
+            return false;
         if (result == SK_GRANT_TOO_FEW ? !sk_trust_number(extra, SK_TRUST_MAX, &left)
                                        : sk_reply_text(extra, NULL) == NULL)
             return false;
@@ -165,12 +183,16 @@ struct sk_entry *sk_grant_take_entry(const struct sk_grant *grant, struct sk_ent
 
 bool sk_grant_has_existing(char result)
 {
-    return result != '\0' && strchr("akdq", result) != NULL;
+    return result != '\0' && strchr("abkdq", result) != NULL;
 }
 
-const char *sk_grant_next_existing(struct sk_grant *grant)
+const char *sk_grant_next_existing(struct sk_grant *grant, enum sk_grant_result result, int64_t *voucher)
 {
     const char *id = sk_reply_text(sk_reply_at(grant->reply, grant->next_more++), NULL);
+    *voucher = 0;
+    if (result == SK_GRANT_IN_SCOPE &&
+        !sk_trust_number(sk_reply_at(grant->reply, grant->next_more++), INT64_MAX, voucher))
+        return NULL;
     return id != NULL && sk_uuid_valid(id) ? id : NULL;
 }
 

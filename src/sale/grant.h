@@ -8,6 +8,7 @@
 enum sk_grant_result {
     SK_GRANT_PLACED = 'p',
     SK_GRANT_ALREADY = 'a',
+    SK_GRANT_IN_SCOPE = 'b', // the user has an order of another voucher in the scope
     SK_GRANT_SOLD_OUT = 's',
     SK_GRANT_NOT_STARTED = 'n',
     SK_GRANT_ENDED = 'e',
@@ -71,8 +72,8 @@ struct sk_entry *sk_grant_take_entry(const struct sk_grant *grant, struct sk_ent
 bool sk_grant_has_existing(char result);
 
 // The existing order id of the next such result, in their order. NULL: Redis holds no valid order id there; the value
-// must not get into an answer.
-const char *sk_grant_next_existing(struct sk_grant *grant);
+// must not get into an answer. *voucher: whose it is, for IN_SCOPE; else 0.
+const char *sk_grant_next_existing(struct sk_grant *grant, enum sk_grant_result result, int64_t *voucher);
 
 // The units left, for the next TOO_FEW, in the same order.
 int64_t sk_grant_next_left(struct sk_grant *grant);

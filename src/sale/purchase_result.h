@@ -39,6 +39,7 @@ enum sk_purchase_code {
 struct sk_purchase_result {
     enum sk_purchase_code code;
     const char *order_id;           // NULL: none
+    int64_t voucher_id;             // ALREADY_ORDERED: the order's, if it is another one in the scope; 0: it is not
     uint64_t retry_after_ms;        // 0: the code's own
     int64_t left;                   // NOT_ENOUGH: units; INVALID: the voucher's limit
     bool repeats;                   // ALREADY_ORDERED: under the same Idempotency-Key, so the first answer is repeated

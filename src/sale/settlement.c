@@ -20,7 +20,8 @@ enum sk_settlement sk_settlement_read(const struct sk_rows *rows, size_t row, si
     if (more != NULL)
         *more = (struct sk_settlement_more){sk_rows_text(rows, row, 2),   sk_rows_text(rows, row, 3),
                                             sk_rows_number(rows, row, 4), sk_rows_text(rows, row, 5),
-                                            sk_rows_text(rows, row, 7),   (unsigned)sk_rows_number(rows, row, 8)};
+                                            sk_rows_text(rows, row, 7),   (unsigned)sk_rows_number(rows, row, 8),
+                                            sk_rows_number(rows, row, 9)};
     while (settlement < SK_SETTLEMENT_CLASH && (word == NULL || strcmp(word, settlement_words[settlement]) != 0))
         settlement++;
     return settlement;

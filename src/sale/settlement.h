@@ -31,11 +31,12 @@ struct sk_settlement_more {
     const char *gone_by;  // GONE: the name of the refund's journal entry; NULL: it is not known
     const char *live;     // the live order as Redis stores it: id, quantity, key
     unsigned ended_nth;   // ENDED, GONE: how many of the user's orders had ended with this one; 0: it was refused
+    int64_t live_voucher; // of live_id; 0: there is none
 };
 
-// Reads a row (n, outcome, live_id, first_id, created_ms, gone_by, batch, live, nth). *n: which order of the call, from
-// 0. `more` NULL: the rows do not have those columns. An unknown word counts as a clash, so that such an order is never
-// taken for placed.
+// Reads a row (n, outcome, live_id, first_id, created_ms, gone_by, batch, live, nth, live_voucher). *n: which order of
+// the call, from 0. `more` NULL: the rows do not have those columns. An unknown word counts as a clash, so that such an
+// order is never taken for placed.
 enum sk_settlement sk_settlement_read(const struct sk_rows *rows, size_t row, size_t *n,
                                       struct sk_settlement_more *more);
 

@@ -44,7 +44,7 @@ struct sk_voucher *sk_voucher_new(int64_t id, const char *tag, size_t maintenanc
     sk_list_begin(&voucher->entries.own);
     (void)snprintf(voucher->tag, sizeof voucher->tag, "%s", tag);
     voucher->slot = sk_slot(tag, strlen(tag));
-    sk_keys_of_voucher(voucher->tag, &voucher->keys);
+    sk_keys_of_voucher(id, voucher->tag, &voucher->keys);
     return voucher;
 }
 

@@ -259,6 +259,7 @@ static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum
     }
     struct sk_purchase_result result = {.code = existing != NULL ? SK_PURCHASE_ALREADY_ORDERED : code,
                                         .order_id = existing,
+                                        .voucher_id = existing == more->live_id ? more->live_voucher : 0,
                                         .repeats = existing != NULL && settlement == SK_SETTLEMENT_REPEATED};
     sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, settlement != SK_SETTLEMENT_CLASH);
     sk_sale_report_with(sale, order, &result);

@@ -435,8 +435,8 @@ static struct sk_reply *redis_check_first_denied(const struct redis_check *check
 {
     struct sk_voucher_keys voucher;
     char lock[SK_KEY_SIZE], session[SK_KEY_SIZE];
-    sk_keys_of_voucher(SCRATCH_TAG, &voucher);
-    sk_key_of_lock("rebuild", SCRATCH_TAG, lock);
+    sk_keys_of_voucher(0, SCRATCH_TAG, &voucher);
+    sk_key_of_lock("rebuild", 0, SCRATCH_TAG, lock);
     sk_key_of_session(SCRATCH_TAG, session);
     const char *keys[] = {voucher.voucher, voucher.buyers,  voucher.journal, voucher.repeats, voucher.ended, lock,
                           session,         SK_KEY_SESSIONS, SK_KEY_BUSY,     SK_KEY_PROTOCOL, SK_KEY_CLOCK};
@@ -481,8 +481,8 @@ static struct sk_reply *redis_check_try_commands(const struct redis_check *check
 {
     struct sk_voucher_keys voucher;
     char lock[SK_KEY_SIZE], session[SK_KEY_SIZE];
-    sk_keys_of_voucher(check->tag, &voucher);
-    sk_key_of_lock("rebuild", check->tag, lock);
+    sk_keys_of_voucher(0, check->tag, &voucher);
+    sk_key_of_lock("rebuild", 0, check->tag, lock);
     sk_key_of_session(SCRATCH_TAG, session);
     const char *own[] = {"EVALSHA",       sha,           "6",  voucher.voucher, voucher.buyers, voucher.journal,
                          voucher.repeats, voucher.ended, lock, "voucher"};

@@ -1,25 +1,44 @@
 #include "keys.h"
 
+#include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "slot.h"
 #include "status.h"
 
-void sk_keys_of_voucher(const char *tag, struct sk_voucher_keys *keys)
+enum { NAME_SIZE = 48 }; // with two ids of 19 digits
+
+// "{7}", or with the id of a voucher whose tag is another one's: "{7}{9}".
+static void keys_put_name(int64_t id, const char *tag, char name[NAME_SIZE])
 {
+    char own[24];
     SK_ASSERT(strlen(tag) < SK_TAG_SIZE);
-    (void)snprintf(keys->voucher, SK_KEY_SIZE, "seckill:{%s}:voucher", tag);
-    (void)snprintf(keys->buyers, SK_KEY_SIZE, "seckill:{%s}:buyers", tag);
-    (void)snprintf(keys->journal, SK_KEY_SIZE, "seckill:{%s}:journal", tag);
-    (void)snprintf(keys->repeats, SK_KEY_SIZE, "seckill:{%s}:repeats", tag);
-    (void)snprintf(keys->ended, SK_KEY_SIZE, "seckill:{%s}:ended", tag);
+    (void)snprintf(own, sizeof own, "{%" PRId64 "}", id);
+    size_t len = strlen(tag);
+    bool same = id == 0 || (strlen(own) == len + 2 && memcmp(own + 1, tag, len) == 0);
+    int all = snprintf(name, NAME_SIZE, "{%s}%s", tag, same ? "" : own);
+    SK_ASSERT(all > 0 && all < NAME_SIZE);
 }
 
-void sk_key_of_lock(const char *what, const char *tag, char key[SK_KEY_SIZE])
+void sk_keys_of_voucher(int64_t id, const char *tag, struct sk_voucher_keys *keys)
 {
-    SK_ASSERT(strlen(tag) < SK_TAG_SIZE && strlen(what) < SK_KEY_SIZE - SK_TAG_SIZE - sizeof "seckill:lock::{}");
-    (void)snprintf(key, SK_KEY_SIZE, "seckill:lock:%s:{%s}", what, tag);
+    char name[NAME_SIZE];
+    keys_put_name(id, tag, name);
+    (void)snprintf(keys->voucher, SK_KEY_SIZE, "seckill:%s:voucher", name);
+    (void)snprintf(keys->buyers, SK_KEY_SIZE, "seckill:%s:buyers", name);
+    (void)snprintf(keys->journal, SK_KEY_SIZE, "seckill:%s:journal", name);
+    (void)snprintf(keys->repeats, SK_KEY_SIZE, "seckill:%s:repeats", name);
+    (void)snprintf(keys->ended, SK_KEY_SIZE, "seckill:%s:ended", name);
+}
+
+void sk_key_of_lock(const char *what, int64_t id, const char *tag, char key[SK_KEY_SIZE])
+{
+    char name[NAME_SIZE];
+    keys_put_name(id, tag, name);
+    int len = snprintf(key, SK_KEY_SIZE, "seckill:lock:%s:%s", what, name);
+    SK_ASSERT(len > 0 && len < SK_KEY_SIZE);
 }
 
 void sk_key_of_session(const char *id, char key[SK_KEY_SIZE])

@@ -1,11 +1,14 @@
 // The names of Redis's keys: one place makes them.
 //
 // Each key of a voucher has the voucher's tag in braces ("7" for voucher 7), so that all of them are in one slot of
-// Redis Cluster. Keys that belong to no voucher have the tag "shared", which is no voucher's: those begin with a digit.
+// Redis Cluster. The vouchers of a scope share a tag, which is the first one's id; the keys of the others have their
+// own id, too: "seckill:{7}{9}:buyers". Keys that belong to no voucher have the tag "shared", which is no voucher's:
+// those begin with a digit.
 #ifndef SK_STORE_KEYS_H
 #define SK_STORE_KEYS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 // The version of the data in Redis: keys, journal entries, and what scripts pass to each other. Instances of two
 // versions must not run at the same time. To upgrade: drain, migrate, start.
@@ -29,7 +32,7 @@ enum { SK_SHARED_SLOT = 4478 };
 // The instance of each session: a hash, session -> its description (recovery/instances.h).
 #define SK_KEY_INSTANCES "seckill:{shared}:instances"
 
-enum { SK_TAG_SIZE = 32, SK_KEY_SIZE = 64 };
+enum { SK_TAG_SIZE = 32, SK_KEY_SIZE = 72 };
 
 struct sk_voucher_keys {
     char voucher[SK_KEY_SIZE]; // hash: stock, window, state, epoch ...
@@ -39,11 +42,11 @@ struct sk_voucher_keys {
     char ended[SK_KEY_SIZE];   // hash: users at the limit of orders per user
 };
 
-// Any thread. The tag is shorter than SK_TAG_SIZE.
-void sk_keys_of_voucher(const char *tag, struct sk_voucher_keys *keys);
+// Any thread. The tag is shorter than SK_TAG_SIZE. `id` 0: of no voucher.
+void sk_keys_of_voucher(int64_t id, const char *tag, struct sk_voucher_keys *keys);
 
 // The lock `what` of a voucher ("rebuild", "recover" ...).
-void sk_key_of_lock(const char *what, const char *tag, char key[SK_KEY_SIZE]);
+void sk_key_of_lock(const char *what, int64_t id, const char *tag, char key[SK_KEY_SIZE]);
 
 // The session of a reactor, by its id.
 void sk_key_of_session(const char *id, char key[SK_KEY_SIZE]);

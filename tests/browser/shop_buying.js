@@ -88,6 +88,28 @@ async function secondTabIsTold(scene) {
     assert.equal((await scene.api.orders(user)).length, 1);
 }
 
+async function oneOfAScope(scene) {
+    const first = await scene.voucher({ title: 'A shoe, size 41' });
+    const other = await scene.voucher({ title: 'A shoe, size 42', scope: first });
+    const user = scene.user();
+    const page = await scene.shop(user);
+    await shows(page, other, 'on_sale');
+    const article = page.getByRole('group', { name: /^One article/ }).filter({ has: card(page, first) });
+    await appears(article, 'the sizes under one heading');
+    const ids = await article.locator('article').evaluateAll((all) => all.map(({ dataset }) => dataset.voucher));
+    assert.deepEqual(ids, [first, other], 'the sizes of the article');
+    await buyButton(page, first).click();
+    await ends(page, first, 'won');
+    const [bought] = await scene.api.orders(user);
+    await buyButton(page, other).click();
+    assert.match(await ends(page, other, 'other_ordered'), /size 41/, 'which size was ordered');
+    await appears(card(page, other).locator(`[data-outcome] a[href="#order-${bought.id}"]`), 'a link to the order');
+    assert.equal((await scene.api.orders(user)).length, 1);
+    await order(page, bought.id).locator('button[data-cancel]').click();
+    await confirmIfAsked(page);
+    await appears(card(page, other).locator('[data-outcome]:not([data-code])'), 'the other size as free again');
+}
+
 async function soldOut(scene) {
     const voucher = await scene.voucher({ stock: 1 });
     const context = await scene.visitor({ user: scene.user() });
@@ -359,6 +381,7 @@ export const tests = [
     { name: 'a buyer logs in, wins and pays', run: winsAndPays },
     { name: 'one cancels, and another gets the unit', answers: [503], run: cancelsAndAnotherBuys }, // reopened: LOADING at first
     { name: 'a second tab of the same buyer is told so', answers: [409], run: secondTabIsTold },
+    { name: 'one order of the sizes of an article', answers: [409], run: oneOfAScope },
     { name: 'sold out', answers: [409], run: soldOut },
     { name: 'the button cannot be fired twice', run: firesOnce },
     { name: 'the result survives a reload', answers: [409], run: survivesReload },

@@ -111,6 +111,23 @@ def loading(shop: Shop) -> None:
     redis.call("DEL", f"seckill:lock:rebuild:{{{voucher}}}")
 
 
+def scopes(shop: Shop) -> None:
+    """One order for two vouchers; and an instance that knows no scopes."""
+    first = shop.voucher()
+    second = shop.voucher(scope=first)
+    buy(shop.main, first, "sam")
+    buy(shop.main, second, "sam")  # ALREADY_ORDERED
+    shop.main.ask("PATCH", f"/admin/vouchers/{second}", bearer(), {"scope": second})
+    redis, texts = shop.stack.redis, "seckill:{shared}:instances"
+    session = redis.call("HKEYS", texts)[0]
+    told = redis.call("HGET", texts, session)
+    redis.call("HSET", texts, session, "0.1.0 1 3000 older:8080")
+    body = {"title": "Late", "stock": 1, "price_cents": 1, "begin_at": "2026-01-01T00:00:00Z", "end_at": "2036-01-01T00:00:00Z"}
+    shop.main.ask("POST", "/admin/vouchers", bearer(), body | {"scope": first})  # SCOPES_OFF
+    redis.call("HSET", texts, session, told)
+    shop.main.ask("POST", "/admin/vouchers", bearer(), body | {"scope": "999999"})  # INVALID
+
+
 # ---- orders ----
 
 
@@ -400,4 +417,4 @@ def away(shop: Shop, ready: list[tuple]) -> None:
         thread.join()
 
 
-ALL = (purchases, loading, moves, pending, archived, operators, pages, pages_of_others, tickets, trouble, tokens, shard_away, ending)
+ALL = (purchases, loading, scopes, moves, pending, archived, operators, pages, pages_of_others, tickets, trouble, tokens, shard_away, ending)

@@ -141,7 +141,8 @@ def reasons_are_true(world: World) -> list[str]:
     """ALREADY_ORDERED and its like require another order; a lack of units requires that all may have been gone."""
     holders, complaints, unasked = world.holders(), [], []
     for voucher in world.vouchers.values():
-        placed = voucher.kept.keys() | {order.user for order in voucher.orders if order.status in ENDED}
+        placed = {order.user for one in world.scope_of(voucher) for order in one.orders if order.status in ENDED}
+        placed |= {user for one in world.scope_of(voucher) for user in one.kept}
         gone = world.could_be_gone(voucher, holders[voucher.id], float("inf"))
         for order in voucher.orders:
             if order.status == "refused" and order.reason in WITH_ANOTHER and order.user not in placed:
@@ -190,7 +191,9 @@ def repeats_name_the_order(world: World) -> list[str]:
     written = known_orders(world, written=True)
     for event in world.buys():
         voucher = world.vouchers[event.voucher]
-        own = {o.id for o in voucher.orders if o.user == event.user} | {voucher.held.get(event.user)} | lost
+        scope = world.scope_of(voucher)
+        own = {o.id for one in scope for o in one.orders if o.user == event.user} | lost
+        own |= {one.held.get(event.user) for one in scope}
         if event.code == "ALREADY_ORDERED" and event.order not in own:
             complaints.append(f"ALREADY_ORDERED named {event.order}, which is not {event.user}'s")
         at = won.get((event.voucher, event.user))

@@ -97,6 +97,10 @@ class Proxies:
         for one in self.each:
             one.swallow[direction] = value
 
+    def update(self, **directions: bool) -> None:
+        for one in self.each:
+            one.swallow.update(directions)
+
     def reset(self, upstream: int = 0) -> None:
         for one in self.each:
             one.reset(one.upstream)
@@ -211,15 +215,18 @@ class Cluster:
         if str(words[0]).upper() in TO_ALL or (str(words[0]).upper() == "EVAL" and int(words[2]) == 0):
             replies = [one.call(*words, timeout=timeout) for one in self.masters()]
             return sum(replies, []) if isinstance(replies[0], list) and words[0] == "EVAL" else replies[0]
-        key = next(str(word) for word in words[1:] if "{" in str(word) and "redis.call" not in str(word))
+        key = next((str(word) for word in words[1:] if "{" in str(word) and "redis.call" not in str(word)), None)
+        if key is None:
+            raise NotInjectable(f"{words[0]} is of one server")
         return self.node_of(key).call(*words, timeout=timeout)
 
     def calls(self, commands, timeout: float = 5.0) -> list:
         return [self.call(*words, timeout=timeout) for words in commands]
 
-    @property
-    def port(self) -> int:
-        raise NotInjectable("a cluster has more than one port")
+    def __getattr__(self, name: str):
+        if name in ("port", "address", "log"):
+            raise NotInjectable(f"a cluster has more than one {name}")
+        raise AttributeError(name)
 
     @property
     def preload(self) -> dict[str, str]:

@@ -121,7 +121,7 @@ CONTROLS = [
     Control(
         "unique",
         "no unique index on live orders",
-        "sql/migrations/001_tables.sql",
+        "sql/migrations/037_scopes.sql",
         "CREATE UNIQUE INDEX voucher_order_live",
         "CREATE INDEX voucher_order_live",
         "1o",
@@ -129,7 +129,7 @@ CONTROLS = [
     Control(
         "epoch",
         "no epoch check in PostgreSQL",
-        "sql/migrations/033_feed.sql",
+        "sql/migrations/037_scopes.sql",
         "IF NOT FOUND OR p_epoch <> v_epoch THEN",
         "IF NOT FOUND THEN",
         "6f",
@@ -430,7 +430,7 @@ CONTROLS = [
     Control(
         "parts",
         "of several vouchers in a batch the orders mixed up",
-        "sql/migrations/033_feed.sql",
+        "sql/migrations/037_scopes.sql",
         "SELECT o.id, p_slots[o.i], o.user_id, p_vouchers[o.i]",
         "SELECT o.id, p_slots[1], o.user_id, p_vouchers[1]",
         "1p",
@@ -735,6 +735,16 @@ CONTROLS = [
         "    SELECT false",
         "34y",
         "seen_meanwhile",
+    ),
+    Control(
+        "scope",
+        "one live order for each voucher, whatever its scope",
+        "sql/migrations/037_scopes.sql",
+        "ON voucher_order (user_id, (coalesce(scope, voucher_id)), slot)",
+        "ON voucher_order (user_id, voucher_id, slot)",
+        "68a",
+        "rows_are_right",
+        more=(("lua/place_orders.lua", "for k = 6, #KEYS do", "for k = 6, 5 do"),),
     ),
 ]
 

@@ -40,9 +40,9 @@ OVERDUE_S = 5.0  # how late an order may expire when all is quiet: 2 s, a TTL, a
 # Keys that belong to none of the run's vouchers, except those that disappear soon.
 STRAY_KEYS = """
 local own, stray = {}, {}
-for _, id in ipairs(ARGV) do
+for _, name in ipairs(ARGV) do
   for _, part in ipairs({ 'voucher', 'buyers', 'journal', 'repeats', 'ended' }) do
-    own['seckill:{' .. id .. '}:' .. part] = true
+    own['seckill:' .. name .. ':' .. part] = true
   end
 end
 for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -71,7 +71,7 @@ select 'order', voucher_id, o.id, user_id, status, coalesce(reason, ''), quantit
 select 'held', voucher_id, user_id, id, quantity from held_order;
 select 'voucher', id, units, epoch - 1, user_limit, price_cents,
        case when now() < begin_at then 'NOT_STARTED' when now() >= end_at or state = 'closed' then 'ENDED'
-            when state = 'paused' then 'PAUSED' else 'open' end, state, orders_per_user
+            when state = 'paused' then 'PAUSED' else 'open' end, state, orders_per_user, coalesce(scope, id)
   from seckill_voucher join voucher_stock on voucher_id = id;
 select 'letters', count(*) from dead_letter
  where ended_at is null and (orders is null or exists (select from held_order h where h.letter = dead_letter.id));
@@ -110,6 +110,7 @@ class Run:
         self.history: list[Event] = []
         self.healed_at = 0.0
         self.vouchers: list[str] = []
+        self.names: dict[str, str] = {}  # of vouchers in the scope of another, in Redis
         self.leaks: list[str] = []
         self.refused_more = 0  # accepted orders that the fault has refused, counted by itself
         self.lost_with: tuple[int, float, float] | None = None  # an instance that was killed while nothing was committed, and when
@@ -150,7 +151,10 @@ class Run:
         self.healed_at = time.monotonic()
 
     def key(self, part: str) -> str:
-        return f"seckill:{{{self.vouchers[0]}}}:{part}"
+        return f"seckill:{self.name(self.vouchers[0])}:{part}"
+
+    def name(self, voucher: str) -> str:
+        return self.names.get(voucher, f"{{{voucher}}}")
 
     def hold_orders(self, seconds: float, table: str = "voucher_order", server=None) -> subprocess.Popen:
         """For this long no instance can commit an order, so orders pile up in the instances. With the table
@@ -373,6 +377,7 @@ class Run:
                 limit=limit,
                 price=price,
                 orders_most=int(row[7]),
+                scope=row[8],
             )
         moves = rows.get("move", [])
         told_wrong: dict[str, list[str]] = defaultdict(list)
@@ -437,7 +442,7 @@ class Run:
 
     def read_redis(self) -> dict[str, list]:
         """Each voucher's buyers, state and stock, and journal length."""
-        keys = [f"seckill:{{{id}}}:" for id in self.vouchers]
+        keys = [f"seckill:{self.name(id)}:" for id in self.vouchers]
         buyers = self.redis.calls(["HGETALL", key + "buyers"] for key in keys)
         states = self.redis.calls(["HMGET", key + "voucher", "state", "stock"] for key in keys)
         journals = self.redis.calls(["XLEN", key + "journal"] for key in keys)
@@ -449,7 +454,7 @@ class Run:
     def foreign(self) -> list[str]:
         own = "array[" + ",".join(self.vouchers) + "]::bigint[]"
         rows = [row[0] for row in self.stack.postgres.sql(FOREIGN_ROWS % {"own": own})]
-        return rows + self.redis.call("EVAL", STRAY_KEYS, 0, *self.vouchers)
+        return rows + self.redis.call("EVAL", STRAY_KEYS, 0, *map(self.name, self.vouchers))
 
     def settle(self, reads: int = 2) -> dict[str, list[str]]:
         """Waits until this many checks find nothing that waiting could resolve, or the time is over."""
@@ -502,7 +507,7 @@ class Run:
                 event = self.definite(ask)
             self.fresh.append(Fresh(voucher.redis_stock, event))
         for event in self.former_owners():
-            stock = int(self.redis.call("HGET", f"seckill:{{{event.voucher}}}:voucher", "stock") or -1)
+            stock = int(self.redis.call("HGET", f"seckill:{self.name(event.voucher)}:voucher", "stock") or -1)
             instance = self.rng.choice(self.stack.instances)
             again = self.definite(lambda event=event, one=instance: self.buy(event.user, one, 5.0, event.voucher))
             self.fresh.append(Fresh(stock, again))
@@ -532,7 +537,8 @@ class Run:
             (id, order.user): Event(0, 0, "buy", order.user, id, 0)
             for id, voucher in self.settled.vouchers.items()
             for order in voucher.orders
-            if order.status in ENDED and order.user not in voucher.kept and not voucher.retired
+            if order.status in ENDED and not voucher.retired
+            and not any(order.user in one.kept for one in self.settled.scope_of(voucher))
         }
         return self.rng.sample([*gone.values()], min(FORMER, len(gone)))
 

@@ -42,6 +42,7 @@ import rows_reopening
 import rows_repeats
 import rows_resources
 import rows_sales
+import rows_scopes
 import rows_sessions
 import rows_shards
 import rows_standby
@@ -76,6 +77,7 @@ MODULES = [
     rows_repeats,
     rows_resources,
     rows_sales,
+    rows_scopes,
     rows_sessions,
     rows_shards,
     rows_standby,

@@ -18,14 +18,15 @@ local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local promotion = string.match(redis.call('INFO', 'replication'), 'master_replid2:(%x+)')
 if tonumber(promotion, 16) ~= 0 then run = run .. '-' .. string.sub(promotion, 1, 16) end
 local found = {}
-for _, tag in ipairs(ARGV) do
-  local v = redis.call('HMGET', 'seckill:{' .. tag .. '}:voucher', 'state', 'stock', 'epoch', 'run',
+for i = 1, #ARGV, 2 do
+  local id, name = ARGV[i], ARGV[i + 1]
+  local v = redis.call('HMGET', 'seckill:' .. name .. ':voucher', 'state', 'stock', 'epoch', 'run',
     'reopened_ms', 'cache_ms')
   local opened_under = string.match(v[4] or '', '^%d+%-(.+)$') -- the protocol's version stands before it
   local state = opened_under == run and v[1] or 'unsure'
-  local buyers = redis.call('HLEN', 'seckill:{' .. tag .. '}:buyers')
+  local buyers = redis.call('HLEN', 'seckill:' .. name .. ':buyers')
   local since_ms = now_ms - (tonumber(v[5]) or 0)
-  for _, value in ipairs({ tag, state or '', v[2] or '', buyers, v[3] or '', since_ms, tonumber(v[6]) or 0 }) do
+  for _, value in ipairs({ id, state or '', v[2] or '', buyers, v[3] or '', since_ms, tonumber(v[6]) or 0 }) do
     found[#found + 1] = tostring(value)
   end
 end
@@ -56,8 +57,9 @@ class Watch:
         """All at one moment; on a cluster each voucher by itself, at its node."""
         redis, vouchers = self.run.redis, self.run.vouchers[:8]
         if self.run.stack.cluster is None:
-            return redis.call("EVAL", READ, 0, *vouchers, timeout=1)
-        return sum((redis.call("EVAL", READ, 1, f"seckill:{{{id}}}:voucher", id, timeout=1) for id in vouchers), [])
+            return redis.call("EVAL", READ, 0, *(word for id in vouchers for word in (id, self.run.name(id))), timeout=1)
+        asked = [(f"seckill:{self.run.name(id)}:voucher", id, self.run.name(id)) for id in vouchers]
+        return sum((redis.call("EVAL", READ, 1, *words, timeout=1) for words in asked), [])
 
     def _watch(self) -> None:
         last: dict[str, Sample] = {}

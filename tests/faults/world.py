@@ -86,6 +86,7 @@ class Voucher:
     limit: int = 1
     price: int = 1
     orders_most: int = 20  # of a user
+    scope: str = ""  # its first voucher
 
     def __post_init__(self) -> None:
         self.units_least, self.units_most = self.units_least or self.units, self.units_most or self.units
@@ -196,6 +197,9 @@ class World:
             return False
         half_done = voucher.state == "loading" and not voucher.buyers and voucher.journal == 0
         return self.refused_most > 0 or (self.retirement_may_stop and half_done)
+
+    def scope_of(self, voucher: Voucher) -> list[Voucher]:
+        return [one for one in self.vouchers.values() if one.id == voucher.id or (one.scope and one.scope == voucher.scope)]
 
     def has_had_all(self, voucher: Voucher, user: str) -> bool:
         """Whether as many orders of the user have ended as allowed."""

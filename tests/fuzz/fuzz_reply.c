@@ -80,7 +80,7 @@ static void must_be_a_grant(struct sk_grant *grant, size_t users)
     MUST(strchr(grant->results, 'p') == NULL || sk_trust_is_journal_id(grant->journal_id));
     for (size_t i = 0; i < users; i++) {
         bool other = grant->status == SK_GRANT_OTHER; // then nothing was granted
-        MUST(strchr(other ? "oasnefhumtkdq" : "pasnefhumtkdq", grant->results[i]) != NULL);
+        MUST(strchr(other ? "oabsnefhumtkdq" : "pabsnefhumtkdq", grant->results[i]) != NULL);
         if (grant->results[i] == SK_GRANT_TOO_FEW) {
             int64_t left = sk_grant_next_left(grant);
             MUST(left >= 0 && left <= SK_TRUST_MAX);
@@ -88,10 +88,13 @@ static void must_be_a_grant(struct sk_grant *grant, size_t users)
         if (!sk_grant_has_existing(grant->results[i]))
             continue;
         // It is copied into an answer unchanged.
-        const char *existing = sk_grant_next_existing(grant);
+        int64_t voucher_id;
+        const char *existing = sk_grant_next_existing(grant, (enum sk_grant_result)grant->results[i], &voucher_id);
+        MUST(voucher_id == 0 || (existing == NULL) || grant->results[i] == SK_GRANT_IN_SCOPE);
         MUST(existing == NULL || sk_uuid_valid(existing));
     }
-    MUST(sk_grant_next_existing(grant) == NULL);
+    int64_t none;
+    MUST(sk_grant_next_existing(grant, SK_GRANT_ALREADY, &none) == NULL && none == 0);
     sk_grant_remember(grant, &voucher);
     MUST(voucher.seen.last[0] == '\0' || sk_trust_is_version(voucher.seen.last));
     MUST(voucher.seen.epoch <= SK_TRUST_MAX);

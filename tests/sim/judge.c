@@ -166,8 +166,8 @@ static bool judge_differs(char why[JUDGE_WHY_SIZE], int64_t voucher, const char 
 
 static struct sk_reply *judge_ask(const char *command, int64_t voucher, const char *key, const char *field)
 {
-    char name[64];
-    (void)snprintf(name, sizeof name, "seckill:{%" PRId64 "}:%s", voucher, key);
+    char name[PEOPLE_KEY_SIZE];
+    people_key(voucher, key, name);
     return stores_redis_ask(servers_node_of_key(name), (const char *const[]){command, name, field, NULL});
 }
 
@@ -329,8 +329,8 @@ void judge_done(const struct call *call, size_t number)
 // Where a voucher is, and where the sessions are, for an instance that has not had one yet: nothing else is needed.
 static unsigned judge_servers_of(int64_t voucher, const struct instance *instance)
 {
-    char key[32];
-    (void)snprintf(key, sizeof key, "seckill:{%" PRId64 "}:buyers", voucher);
+    char key[PEOPLE_KEY_SIZE];
+    people_key(voucher, "buyers", key);
     unsigned servers = 1U << (SERVER_REDIS + servers_node_of_key(key)) |
                        1U << (SERVER_POSTGRES + sk_shard_of_voucher(voucher, servers_shards()));
     if (!witness_had_session(instance))

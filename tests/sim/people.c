@@ -84,6 +84,15 @@ const struct sold *people_voucher(size_t i)
     return &people.vouchers[i];
 }
 
+void people_key(int64_t voucher, const char *part, char out[PEOPLE_KEY_SIZE])
+{
+    int64_t first = people.plan->scope ? people.vouchers[0].id : voucher; // its tag
+    if (first == voucher)
+        (void)snprintf(out, PEOPLE_KEY_SIZE, "seckill:{%" PRId64 "}:%s", voucher, part);
+    else
+        (void)snprintf(out, PEOPLE_KEY_SIZE, "seckill:{%" PRId64 "}{%" PRId64 "}:%s", first, voucher, part);
+}
+
 void people_forget_buyers(void)
 {
     people.damaged = true;
@@ -315,6 +324,7 @@ static struct sk_terms people_terms(size_t number)
                              .begin_ms = now + voucher->begins_ms,
                              .end_ms = now + voucher->ends_ms,
                              .user_limit = voucher->limit,
+                             .scope = people.plan->scope && number > 0 ? people.vouchers[0].id : 0,
                              .orders_per_user = people.plan->orders_max < ORDERS_FEW ? 3 : 20,
                              .extend_s = 3,
                              .pay_within_s = voucher->pay_within_s};
@@ -661,7 +671,8 @@ static void people_create(void *arg)
     if (people.vouchers[voucher].id != 0 || people.called > CREATE_CALLS_MAX)
         return;
     struct instance *first = instance_at(0);
-    struct call *call = instance_ready(first) ? people_new(CALL_CREATE, voucher) : NULL;
+    bool may = voucher == 0 || !people.plan->scope || people.vouchers[0].id != 0;
+    struct call *call = may && instance_ready(first) ? people_new(CALL_CREATE, voucher) : NULL;
     if (call != NULL)
         (void)people_make(call, 0);
     world_at(world_now() + (uint64_t)RETRY_MS * MS, people_create, arg);

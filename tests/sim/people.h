@@ -88,6 +88,9 @@ void people_reference(const struct call *call, char out[REFERENCE_SIZE]);
 size_t people_vouchers(void);
 const struct sold *people_voucher(size_t i);
 const char *people_kind(enum call_kind kind);
+// A voucher's key in Redis: its part "buyers", "journal" ...
+enum { PEOPLE_KEY_SIZE = 72 };
+void people_key(int64_t voucher, const char *part, char out[PEOPLE_KEY_SIZE]);
 bool people_instance_died(const struct call *call); // after the call was made
 bool people_wait(void);                             // for an answer
 // Somebody has deleted in Redis who the buyers are: until an audit finds that, winners are not told so.

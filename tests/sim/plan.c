@@ -445,7 +445,8 @@ void plan_draw(struct plan *plan, uint64_t seed)
                           .standbys = world_chance(200),
                           .reader = world_chance(300),
                           .orders_max = world_chance(200) ? 8 : 256,
-                          .voucher_count = world_between(1, VOUCHERS_MAX)};
+                          .voucher_count = world_between(1, VOUCHERS_MAX),
+                          .scope = world_chance(200)};
     bool closing = world_chance(300);
     for (size_t i = 0; i < VOUCHERS_MAX; i++) // a theme may want more
         plan_draw_voucher(&plan->vouchers[i], closing);
@@ -460,9 +461,9 @@ void plan_draw(struct plan *plan, uint64_t seed)
 void plan_print(const struct plan *plan)
 {
     (void)printf("world seed %" PRIu64 " for %" PRIu64 " instances %u users %u redis %u shards %u standbys %d reader %d"
-                 " orders %u\n",
+                 " orders %u scope %d\n",
                  plan->seed, plan->for_ms, plan->instances, plan->users, plan->redis, plan->shards, plan->standbys,
-                 plan->reader, plan->orders_max);
+                 plan->reader, plan->orders_max, plan->scope);
     for (size_t i = 0; i < plan->voucher_count; i++) {
         const struct plan_voucher *one = &plan->vouchers[i];
         (void)printf("voucher stock %" PRId64 " price %" PRId64 " limit %u pay_within %" PRId64 " begins %" PRId64
@@ -539,14 +540,15 @@ static bool plan_read_voucher(struct plan *plan, const char *line)
 
 static bool plan_read_world(struct plan *plan, const char *line)
 {
-    int standbys = 0, reader = 0;
+    int standbys = 0, reader = 0, scope = 0;
     int read = sscanf(line,
                       "world seed %" SCNu64 " for %" SCNu64 " instances %u users %u redis %u shards %u standbys %d"
-                      " reader %d orders %u",
+                      " reader %d orders %u scope %d",
                       &plan->seed, &plan->for_ms, &plan->instances, &plan->users, &plan->redis, &plan->shards,
-                      &standbys, &reader, &plan->orders_max);
-    if (read != 9)
+                      &standbys, &reader, &plan->orders_max, &scope);
+    if (read < 9)     // older stories do not name a scope
         return false; // another kind of line
+    plan->scope = scope != 0;
     plan->standbys = standbys != 0;
     plan->reader = reader != 0;
     return true;

@@ -44,6 +44,7 @@ struct plan {
     unsigned shards;
     bool standbys, reader; // of PostgreSQL; of the feed
     unsigned orders_max;   // in progress, in each instance
+    bool scope;            // of all vouchers together a user has one order
     struct plan_voucher vouchers[VOUCHERS_MAX];
     size_t voucher_count;
     struct plan_act acts[ACTS_MAX];

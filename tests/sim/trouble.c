@@ -191,9 +191,10 @@ static void trouble_end_move(void *arg)
 
 static void trouble_move_slot(const struct trouble *trouble, uint64_t dice)
 {
-    char tag[32], key[64];
-    (void)snprintf(tag, sizeof tag, "%" PRId64, people_voucher(dice % people_vouchers())->id);
-    (void)snprintf(key, sizeof key, "seckill:{%s}:", dice % 4 == 0 ? "shared" : tag);
+    char key[PEOPLE_KEY_SIZE];
+    people_key(people_voucher(dice % people_vouchers())->id, "", key);
+    if (dice % 4 == 0)
+        (void)snprintf(key, sizeof key, "seckill:{shared}:");
     if (!servers_begin_move(key))
         return;
     world_tell("the slot of %s begins to move", key);
@@ -212,9 +213,9 @@ static void trouble_damage_key(const struct trouble *trouble, bool wrong)
 {
     static const char *const gone[] = {"voucher", "buyers", "repeats"}, *const others[] = {"voucher", "buyers",
                                                                                            "journal"};
-    char name[64];
-    int64_t id = people_voucher(trouble->dice % people_vouchers())->id;
-    (void)snprintf(name, sizeof name, "seckill:{%" PRId64 "}:%s", id, (wrong ? others : gone)[trouble->dice / 7 % 3]);
+    char name[PEOPLE_KEY_SIZE];
+    people_key(people_voucher(trouble->dice % people_vouchers())->id, (wrong ? others : gone)[trouble->dice / 7 % 3],
+               name);
     world_tell(wrong ? "the key %s gets another type" : "Redis loses the key %s", name);
     people_forget_buyers();
     stores_redis_harm(servers_node_of_key(name),
@@ -224,11 +225,11 @@ static void trouble_damage_key(const struct trouble *trouble, bool wrong)
 // An entry that nobody can read.
 static void trouble_forge_entry(const struct trouble *trouble)
 {
-    char name[64];
+    char name[PEOPLE_KEY_SIZE];
     int64_t id = people_voucher(trouble->dice % people_vouchers())->id;
     if (judge_epoch(id) == 0)
         return; // nobody looks there any more
-    (void)snprintf(name, sizeof name, "seckill:{%" PRId64 "}:journal", id);
+    people_key(id, "journal", name);
     world_tell("somebody writes an unreadable entry into %s", name);
     stores_redis_harm(servers_node_of_key(name), (const char *const[]){"XADD", name, "*", "orders", "?", NULL});
 }

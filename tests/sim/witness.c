@@ -24,7 +24,8 @@ enum {
     CLOSED_MS = 4000,
     RETIRES_MAX = 16,
     REMOVED_MAX = 8,
-    KEY_SIZE = 64,
+    KEY_SIZE = 72,
+    KEYS = 5, // of place_orders, at least
     ID_SIZE = 24,
     CODES = 6,
     EPOCH = 3,
@@ -95,14 +96,14 @@ static void witness_note_grant(const struct grant *grant)
 }
 
 // What is granted for the first time is granted under the voucher's offer.
-static void witness_check_offer(const struct command *command, const char *key)
+static void witness_check_offer(const struct command *command, size_t others, const char *key)
 {
     struct sk_reply *reply =
         stores_redis_ask(servers_node_of_key(key), (const char *const[]){"HGET", key, "offer", NULL});
     const char *offer = sk_reply_text(reply, NULL);
-    if (offer != NULL && !command_is(command, OFFER, offer))
-        world_fail("%s sells under offer %.*s, and has offer %s", key, (int)command->lens[OFFER], command->words[OFFER],
-                   offer);
+    if (offer != NULL && !command_is(command, OFFER + others, offer))
+        world_fail("%s sells under offer %.*s, and has offer %s", key, (int)command->lens[OFFER + others],
+                   command->words[OFFER + others], offer);
     sk_reply_free(reply);
 }
 
@@ -114,15 +115,17 @@ static void witness_placed(const struct instance *from, uint64_t life, const str
                *codes = sk_reply_text(sk_reply_at(reply, CODES), NULL);
     const char *epoch = sk_reply_text(sk_reply_at(reply, EPOCH), NULL);
     struct grant grant = {.holder = from, .life = life, .at = world_now()};
-    char key[64];
+    char key[KEY_SIZE], keys[8];
     if (word == NULL || strcmp(word, "ok") != 0 || codes == NULL || epoch == NULL)
         return;
     witness_copy(command, 3, key, sizeof key);
-    grant.voucher = strtoll(key + strcspn(key, "{") + 1, NULL, 10);
-    if (strchr(codes, 'p') != NULL && command_is(command, MODE, "new"))
-        witness_check_offer(command, key);
+    grant.voucher = strtoll(strrchr(key, '{') + 1, NULL, 10);
+    witness_copy(command, 2, keys, sizeof keys);
+    size_t others = (size_t)strtoul(keys, NULL, 10) - KEYS; // buyers of other vouchers in the scope
+    if (strchr(codes, 'p') != NULL && command_is(command, MODE + others, "new"))
+        witness_check_offer(command, others, key);
     (void)snprintf(grant.epoch, sizeof grant.epoch, "%s", epoch);
-    size_t first = 3 + 5 + FIRST_ORDER; // behind EVALSHA, its script and number of keys, and the keys
+    size_t first = 3 + KEYS + others + FIRST_ORDER; // behind EVALSHA, its script and number of keys, and the keys
     for (size_t i = 0; codes[i] != '\0' && first + 2 * i + 1 < COMMAND_WORDS_MAX; i++) {
         witness_copy(command, first + 2 * i + 1, grant.order_id, sizeof grant.order_id);
         if (codes[i] == 'p')
@@ -132,10 +135,10 @@ static void witness_placed(const struct instance *from, uint64_t life, const str
 
 static void witness_opened(const struct command *command)
 {
-    char key[64];
+    char key[KEY_SIZE];
     witness_copy(command, 3, key, sizeof key);
     if (stores_postgres_lost_at() == 0)
-        judge_opened(strtoll(key + strcspn(key, "{") + 1, NULL, 10));
+        judge_opened(strtoll(strrchr(key, '{') + 1, NULL, 10));
 }
 
 static void witness_kept(const struct instance *from, uint64_t life, const struct command *command,
@@ -143,7 +146,7 @@ static void witness_kept(const struct instance *from, uint64_t life, const struc
 {
     size_t i = (size_t)(instance_letter(from) - 'A');
     int64_t kept = 0;
-    char key[64];
+    char key[KEY_SIZE];
     if (!sk_reply_number(sk_reply_at(reply, 0), &kept) || kept != 1) {
         witness.sessions[i].id[0] = '\0';
         return;
@@ -172,7 +175,7 @@ static bool witness_has_session(const char *id)
 static void witness_ended(const struct instance *from, const struct command *command)
 {
     witness.sessions[instance_letter(from) - 'A'].id[0] = '\0';
-    char key[64];
+    char key[KEY_SIZE];
     int64_t until = 0;
     witness_copy(command, 3, key, sizeof key);
     const char *id = strrchr(key, ':') + 1;
@@ -311,8 +314,8 @@ static void witness_write_all(const struct instance *from, const char *ids, cons
 static void witness_check_expired(size_t shard)
 {
     PGresult *rows = stores_query(shard,
-                                  "SELECT o.id, coalesce(extract(epoch FROM o.due_at - o.created_at)::bigint,"
-                                  "                      v.pay_within_s),"
+                                  "SELECT o.id, floor(1000 * coalesce(extract(epoch FROM o.due_at - o.created_at),"
+                                  "                                   v.pay_within_s))::bigint,"
                                   "       EXISTS (SELECT FROM expiry_hold h WHERE h.voucher_id IN (0, v.id)"
                                   "                                           AND h.since < o.updated_at)"
                                   "  FROM voucher_order o JOIN seckill_voucher v ON v.id = o.voucher_id"
@@ -320,8 +323,7 @@ static void witness_check_expired(size_t shard)
                                   0, NULL);
     for (int i = 0; i < PQntuples(rows); i++) {
         struct grant *grant = witness_find(PQgetvalue(rows, i, 0));
-        uint64_t within_ms = strtoull(PQgetvalue(rows, i, 1), NULL, 10) * 1000,
-                 apart_ms = witness.shifted ? APART_MS : 0;
+        uint64_t within_ms = strtoull(PQgetvalue(rows, i, 1), NULL, 10), apart_ms = witness.shifted ? APART_MS : 0;
         if (grant == NULL || grant->ended)
             continue;
         grant->ended = true;

@@ -27,7 +27,7 @@ static struct told {
     enum sk_purchase_code code;
     char order_id[SK_UUID_SIZE];
     uint64_t retry_after_ms;
-    int64_t left, created_ms, expires_ms;
+    int64_t left, created_ms, expires_ms, voucher_id;
     bool repeats;
 } told[TOLD_MAX];
 static size_t told_count;
@@ -44,6 +44,7 @@ static void stage_on_result(void *arg, uint64_t handle, const struct sk_purchase
                          .code = result->code,
                          .retry_after_ms = result->retry_after_ms,
                          .left = result->left,
+                         .voucher_id = result->voucher_id,
                          .created_ms = result->created_ms,
                          .expires_ms = result->expires_ms,
                          .repeats = result->repeats};

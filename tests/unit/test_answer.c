@@ -302,6 +302,8 @@ TEST(a_problem_says_what_is_known)
         {{.verdict = SK_VERDICT_OVERLOADED, .limit = "SECKILL_LONG_PER_USER"}, ",\"limit\":\"SECKILL_LONG_PER_USER\""},
         {{.verdict = SK_VERDICT_WRONG_STATE, .status = "paid"}, ",\"state\":\"paid\""},
         {{.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = ID}, ",\"order_id\":\"" ID "\""},
+        {{.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = ID, .voucher_id = 7},
+         ",\"order_id\":\"" ID "\",\"voucher_id\":\"7\""},
         {{.verdict = SK_VERDICT_NOT_ENOUGH,
           .order_id = ID,
           .left = INT64_MIN,

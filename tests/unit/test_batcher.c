@@ -149,6 +149,29 @@ TEST(the_requests_of_a_turn_are_one_call)
     redis_answers(NULL);
 }
 
+// Vouchers of a scope have the first one's tag. Other vouchers in the slot are none of its.
+TEST(the_script_sees_the_buyers_of_the_scope)
+{
+    static const struct sk_catalogue_row rows[] = {
+        {.change = 9, .voucher_id = 9, .tag = "1", .user_limit = 1, .orders_per_user = 20, .offer = 1},
+        {.change = 12, .voucher_id = 12, .tag = "1", .user_limit = 1, .orders_per_user = 20, .offer = 1}};
+    (void)voucher(1);
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &rows[i]), SK_OK);
+    ask(9, 1, 2);
+    const struct asked *asked = &fake_redis.asked[0];
+    ck_assert_int_eq(asked->keys, 7);
+    ck_assert_str_eq(asked->argv[1], "seckill:{1}{9}:buyers");
+    ck_assert_str_eq(asked->argv[5], "seckill:{1}{12}:buyers");
+    ck_assert_str_eq(asked->argv[6], "seckill:{1}:buyers");
+    ANSWER("bb", TEXT("018bcfe5-6800-7000-8000-0123456789ab"), TEXT("12"), TEXT("018bcfe5-6800-7000-8000-0123456789ac"),
+           TEXT("1x"));
+    all_must_be(1, 2, SK_PURCHASE_ALREADY_ORDERED);
+    ck_assert_str_eq(told_to(1)->order_id, "018bcfe5-6800-7000-8000-0123456789ab");
+    ck_assert_int_eq(told_to(1)->voucher_id, 12);
+    ck_assert_str_eq(told_to(2)->order_id, ""); // it is no voucher's
+}
+
 TEST(the_clock_is_read_once_a_turn)
 {
     uint64_t before = uv_hrtime(), first;

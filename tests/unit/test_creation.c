@@ -11,7 +11,7 @@ enum { PG_MS = 1000, REDIS_MS = 500 };
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-static const struct sk_terms terms = {"T", "EUR", "D", NULL, 5, 990, 1000, 2000, 3, 4, 60, 90, 1, 18};
+static const struct sk_terms terms = {"T", "EUR", "D", NULL, 5, 990, 1000, 2000, 3, 0, 4, 60, 90, 1, 18};
 
 static void setup(void)
 {
@@ -66,7 +66,7 @@ static void redis_says_state(const char *state)
 TEST(a_voucher_that_is_loaded_is_shown_as_it_is)
 {
     create("k1");
-    statement_must_be(SK_STATEMENT_CREATE_VOUCHER, "k1 T 990 5 1000 2000 3 60 EUR ann 1 18 D - 90 4");
+    statement_must_be(SK_STATEMENT_CREATE_VOUCHER, "k1 T 990 5 1000 2000 3 60 EUR ann 1 18 D - 90 4 -");
     pg_says("created", "0");
     (void)a_voucher(sale.catalogue, 12);
     follow_ends(true);
@@ -168,6 +168,35 @@ TEST(a_key_of_other_terms_is_refused)
     must_be_told(1, SK_VERDICT_IDEMPOTENCY_KEY_REUSED);
     ck_assert_str_eq(told_location, "");
     ck_assert_uint_eq(fake_rebuild.count + fake_redis.count, 0);
+}
+
+// Of a scope: on the shard of the voucher that it names, and not before all instances know scopes.
+TEST(a_voucher_that_joins_a_scope_waits_for_no_older_instance)
+{
+    static const struct sk_reply all[] = {NUMBER(5), TEXT("one"), NUMBER(9), TEXT("0.2.0+scopes 1 3000 a:1")};
+    static const struct sk_reply older[] = {NUMBER(5),
+                                            TEXT("one"),
+                                            NUMBER(9),
+                                            TEXT("0.2.0+scopes 1 3000 a:1"),
+                                            TEXT("two"),
+                                            NUMBER(9),
+                                            TEXT("0.2.0 1 3000 a:1")};
+    static const struct sk_reply silent[] = {NUMBER(5), TEXT("one"), NUMBER(9), TEXT("")};
+    const struct sk_reply replies[] = {LIST_OF(all), LIST_OF(older), LIST_OF(silent)};
+    static const enum sk_verdict verdicts[] = {SK_VERDICT_INVALID, SK_VERDICT_SCOPES_OFF, SK_VERDICT_SCOPES_OFF,
+                                               SK_VERDICT_UNAVAILABLE};
+    struct sk_terms joins = terms;
+    joins.scope = 7;
+    for (size_t i = 0; i < COUNT(verdicts); i++) {
+        sk_create_voucher(&control, "k1", "ann", &joins, 1);
+        ck_assert_int_eq(fake_redis.asked[fake_redis.answered].what, SK_SCRIPT_LIST_INSTANCES);
+        redis_answers(i < COUNT(replies) ? &replies[i] : NULL);
+        if (i == 0) {
+            statement_must_be(SK_STATEMENT_CREATE_VOUCHER, "k1 T 990 5 1000 2000 3 60 EUR ann 1 18 D - 90 4 7");
+            pg_says("scope", NULL);
+        }
+        must_be_told(1, verdicts[i]);
+    }
 }
 
 // Two calls without a key are two wishes. A lost answer is asked for again under the same key (test_command.c).

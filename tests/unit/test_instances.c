@@ -34,7 +34,7 @@ static void must_list(const struct sk_reply *reply, const char *instances)
 TEST(instances_are_listed)
 {
     static const struct sk_reply items[] = {
-        NOW, TEXT(ONE), NUMBER(2500), TEXT("0.1.0 1767225500000 3000 a-1:8080"), TEXT(TWO), NUMBER(9), TEXT("")};
+        NOW, TEXT(ONE), NUMBER(2500), TEXT("0.1.0+scopes 1767225500000 3000 a-1:8080"), TEXT(TWO), NUMBER(9), TEXT("")};
     static const struct sk_reply none[] = {NOW};
     const struct sk_reply reply = LIST_OF(items), nobody = LIST_OF(none);
     must_list(&reply, "{\"id\":\"" ONE "\",\"name\":\"a-1:8080\",\"version\":\"0.1.0\",\"started_at\":"

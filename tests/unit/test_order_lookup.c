@@ -6,7 +6,7 @@
 #include "order_lookup.h"
 #include "test.h"
 
-enum { VOUCHER = 7, OTHER = 8, EPOCH = 3, IN_SLOT_MAX = 16, ANSWER_SIZE = 512, MADE_UP = 80 };
+enum { VOUCHER = 7, OTHER = 8, EPOCH = 3, IN_SLOT_MAX = 32, ANSWER_SIZE = 512, MADE_UP = 80 };
 
 #define USER         "alice"
 #define ORDER_B      "00000000-0000-7000-8000-00000000000b"
@@ -501,7 +501,7 @@ TEST(a_slot_with_more_vouchers_than_are_asked)
         }
         pg_answers(&(const struct sk_rows){IN_SLOT_MAX, (const char *const(*)[ROW_COLUMNS])rows});
         ck_assert_uint_eq(fake_redis.count, 2 * IN_SLOT_MAX);
-        play("llllllllllllllll");
+        play("llllllllllllllllllllllllllllllll");
         must_end_in(more == 0 ? SK_VERDICT_NOT_FOUND : SK_VERDICT_UNAVAILABLE, more == 0 ? "-fr" : "-");
     }
 }

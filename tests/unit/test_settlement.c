@@ -14,7 +14,7 @@ TEST(each_word_has_its_meaning)
         {"1", "placed", NULL, NULL, "1700000000001"},
         {"2", "already_placed"},
         {"3", "ended", LIVE, NULL, NULL, NULL, "1", NULL, "2"},
-        {"4", "duplicate", LIVE, NULL, NULL, NULL, "1", LIVE " 2"},
+        {"4", "duplicate", LIVE, NULL, NULL, NULL, "1", LIVE " 2", NULL, "7"},
         {"5", "repeated", LIVE, FIRST},
         {"6", "reused", NULL, FIRST},
         {"7", "gone", NULL, NULL, "1700000000001", "7-1"},
@@ -25,7 +25,7 @@ TEST(each_word_has_its_meaning)
     const struct sk_rows rows = {10, words};
     for (size_t row = 0; row < 10; row++) {
         size_t n = 99;
-        struct sk_settlement_more more = {"", "", 1, "", "", 1};
+        struct sk_settlement_more more = {"", "", 1, "", "", 1, 1};
         ck_assert_uint_eq(sk_settlement_read(&rows, row, &n, &more), row);
         ck_assert_uint_eq(n, row);
         ck_assert_pstr_eq(more.live_id, words[row][2]);
@@ -34,6 +34,7 @@ TEST(each_word_has_its_meaning)
         ck_assert_pstr_eq(more.gone_by, words[row][5]);
         ck_assert_pstr_eq(more.live, words[row][7]);
         ck_assert_uint_eq(more.ended_nth, row == 2 ? 2 : 0);
+        ck_assert_int_eq(more.live_voucher, row == 3 ? 7 : 0);
     }
 }
 

@@ -19,12 +19,27 @@ TEST(the_tag_stands_in_braces_in_each_key)
 {
     struct sk_voucher_keys keys;
     char lock[SK_KEY_SIZE];
-    sk_keys_of_voucher("9223372036854775807", &keys);
+    sk_keys_of_voucher(INT64_MAX, "9223372036854775807", &keys);
     ck_assert_str_eq(keys.voucher, "seckill:{9223372036854775807}:voucher");
     ck_assert_str_eq(keys.buyers, "seckill:{9223372036854775807}:buyers");
     ck_assert_str_eq(keys.journal, "seckill:{9223372036854775807}:journal");
-    sk_key_of_lock("rebuild", "7", lock);
+    sk_key_of_lock("rebuild", 7, "7", lock);
     ck_assert_str_eq(lock, "seckill:lock:rebuild:{7}");
+}
+
+TEST(a_voucher_in_the_scope_of_another_has_keys_in_its_slot)
+{
+    struct sk_voucher_keys keys;
+    char lock[SK_KEY_SIZE];
+    sk_keys_of_voucher(INT64_MAX, "9223372036854775806", &keys);
+    ck_assert_str_eq(keys.buyers, "seckill:{9223372036854775806}{9223372036854775807}:buyers");
+    ck_assert_uint_eq(sk_key_slot(keys.buyers), sk_slot("9223372036854775806", 19));
+    sk_key_of_lock("recover", INT64_MAX, "9223372036854775806", lock);
+    ck_assert_str_eq(lock, "seckill:lock:recover:{9223372036854775806}{9223372036854775807}");
+    sk_keys_of_voucher(77, "7", &keys);
+    ck_assert_str_eq(keys.journal, "seckill:{7}{77}:journal");
+    sk_keys_of_voucher(0, "check-3", &keys); // of none
+    ck_assert_str_eq(keys.ended, "seckill:{check-3}:ended");
 }
 
 TEST(keys_of_no_voucher_have_one_slot)

@@ -31,6 +31,7 @@ enum { END_S = 1794330000 };
 #define STOCK_ERROR       "/stock must be an integer from 0 to 100000000\n"
 #define PRICE_ERROR       "/price_cents must be an integer from 0 to 100000000000\n"
 #define LIMIT_ERROR       "/limit must be an integer from 1 to 1000\n"
+#define SCOPE_ERROR       "/scope must be the id of a voucher\n"
 #define ORDERS_ERROR      "/orders_per_user must be an integer from 1 to 1000\n"
 #define EXTEND_ERROR      "/extend_s must be an integer from 0 to 86400\n"
 #define PAY_WITHIN_ERROR  "/pay_within_s must be an integer from 0 to 31536000\n"
@@ -212,6 +213,9 @@ TEST(a_wrong_value_is_pointed_to)
         {MORE("pay_within_s", "31536000"), ""},
         {MORE("pay_within_s", "31536001"), PAY_WITHIN_ERROR},
         {MORE("pay_within_s", "-1"), PAY_WITHIN_ERROR},
+        {MORE("scope", "\"9223372036854775807\""), ""},
+        {MORE("scope", "\"0\""), SCOPE_ERROR},
+        {MORE("scope", "7"), SCOPE_ERROR},
         {MORE("orders_per_user", "1"), ""},
         {MORE("orders_per_user", "0"), ORDERS_ERROR},
         {MORE("orders_per_user", "1001"), ORDERS_ERROR},

@@ -514,20 +514,20 @@ test('a time goes into the field and out of it', () => {
 
 const form = (changed) => ({
     title: 'Tea', stock: '100', price: '1.00', currency: '', begin: '2026-01-31T12:00:00', end: '2026-01-31T13:00:00',
-    limit: '', orders_per_user: '', pay_within: '', extend: '', ticket: false, work_bits: '', description: '', picture: '', ...changed,
+    scope: '', limit: '', orders_per_user: '', pay_within: '', extend: '', ticket: false, work_bits: '', description: '', picture: '', ...changed,
 });
 
 test('a form becomes terms; what is empty is left to the service', () => {
     const { terms } = termsOf(form({}));
     assert.deepEqual(Object.keys(terms), ['title', 'stock', 'price_cents', 'begin_at', 'end_at', 'ticket', 'work_bits', 'description', 'picture']);
     assert.deepEqual([terms.stock, terms.price_cents, terms.ticket, terms.work_bits], [100, 100, false, 0]);
-    const more = termsOf(form({ limit: '2', orders_per_user: '4', pay_within: '0', extend: '0', currency: ' eur ' })).terms;
-    assert.deepEqual([more.limit, more.orders_per_user, more.pay_within_s, more.extend_s, more.currency], [2, 4, 0, 0, 'EUR']);
+    const more = termsOf(form({ limit: '2', orders_per_user: '4', pay_within: '0', extend: '0', currency: ' eur ', scope: ' 7 ' })).terms;
+    assert.deepEqual([more.limit, more.orders_per_user, more.pay_within_s, more.extend_s, more.currency, more.scope], [2, 4, 0, 0, 'EUR', '7']);
 });
 
 test('a voucher goes into the form and out of it, and only what is another is sent', () => {
     const row = { title: 'Tea', stock: 5, price_cents: 1250, currency: 'CNY', begin_at: '2026-01-31T12:00:00.250Z', end_at: '2026-01-31T13:00:00.000Z',
-        limit: 2, orders_per_user: 3, pay_within_s: 900, extend_s: 120, ticket: true, work_bits: 3, version: 4 };
+        limit: 2, scope: '7', orders_per_user: 3, pay_within_s: 900, extend_s: 120, ticket: true, work_bits: 3, version: 4 };
     const { terms } = termsOf(fieldsOf(row));
     assert.deepEqual(changesOf(row, terms), {});
     assert.deepEqual(changesOf(row, termsOf({ ...fieldsOf(row), title: 'Cup', ticket: false, stock: '9' }).terms), { title: 'Cup', ticket: false });
@@ -552,8 +552,8 @@ test('a time in the hour that comes twice is no change', () => {
 
 // What the service refuses is said in its own words; these are for readers of Chinese.
 test('each reason of a field has words in Chinese', () => {
-    const source = ['terms.c', 'moves.c'].map((name) => readFileSync(new URL(`../../src/api/${name}`, import.meta.url), 'utf8')).join('');
-    const details = [...source.matchAll(/\.detail = "([^"]+)"/g)].map(([, text]) => text);
+    const source = ['terms.c', 'creation.c', 'moves.c'].map((name) => readFileSync(new URL(`../../src/api/${name}`, import.meta.url), 'utf8')).join('');
+    const details = [...source.matchAll(/\.detail =\s+"([^"]+)"/g)].map(([, text]) => text);
     assert.ok(details.length > 10);
     const shown = details.filter((text) => !/100000000000000|three letters|the order in the path|from 1 to 100000000$|from 1 to 86400$/.test(text)); // of payments, and of a form of its own
     assert.deepEqual(shown.filter((text) => reasons[text] === undefined), []);
@@ -572,12 +572,13 @@ test('what is wrong in a form is named', () => {
 const answer = (status, code = null, body = {}) => ({ status, code, body });
 
 test('each answer has words in both languages', () => {
-    const codes = ['FORBIDDEN', 'VERSION_CHANGED', 'WRONG_STATE', 'BELOW_SOLD', 'LOADING', 'UNREADABLE', 'ANOTHER'];
+    const codes = ['FORBIDDEN', 'VERSION_CHANGED', 'WRONG_STATE', 'BELOW_SOLD', 'LOADING', 'UNREADABLE', 'SCOPES_OFF', 'ANOTHER'];
     for (const [key] of [answer(0), answer(502), ...codes.map((code) => answer(409, code))].map(wordsFor)) {
         assert.ok(words.en[key] && words.zh[key], key);
     }
     assert.equal(wordsFor(answer(412, 'VERSION_CHANGED'))[0], 'changed');
     assert.equal(wordsFor(answer(403, 'FORBIDDEN'))[0], 'forbidden');
+    assert.equal(wordsFor(answer(503, 'SCOPES_OFF'))[0], 'scopes_off');
     assert.deepEqual(wordsFor(answer(409, 'BELOW_SOLD', { left: 3 })), ['below_sold', { left: 3 }]);
     assert.equal(wordsForRead(answer(503, 'UNAVAILABLE'))[0], 'unread'); // nothing was done, whose outcome may be unknown
     assert.equal(wordsForRead(answer(403, 'FORBIDDEN'))[0], 'forbidden');

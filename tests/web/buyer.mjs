@@ -87,10 +87,10 @@ function scene({ answers = {}, user = 'alice', local = memory(), now = NOW, page
         state: null,
         said: [],
         seen: () => [...cards.keys()],
-        addCards: (ids) =>
-            ids.forEach((id) =>
+        addCards: (some) =>
+            some.forEach(({ id }) =>
                 cards.set(id, {
-                    render: (what, phase) => Object.assign(cards.get(id), { what, phase }),
+                    render: (what, phase, purchase, won, other) => Object.assign(cards.get(id), { what, phase, won, other }),
                     focus: () => {
                         view.focused = id;
                     },
@@ -123,7 +123,7 @@ function scene({ answers = {}, user = 'alice', local = memory(), now = NOW, page
         random: () => 0.5,
         onRead() {},
         purchase: (id) => here.buyer.purchase(id),
-        orderOf: (id) => here.buyer.orders.get(here.buyer.purchase(id).outcome().orderId),
+        orderOf: (id) => here.buyer.orderOf(id),
         prepare: (id) => here.buyer.purchase(id).prepare(),
         pagesAtFirst,
         makeLive: ({ read, wanted }) => ({
@@ -242,6 +242,32 @@ test('already ordered elsewhere: the order comes into the list', async () => {
     here.buyer.purchase('7').press(1);
     await until(() => here.buyer.orders.get(ID) !== undefined);
     assert.equal(here.buyer.purchase('7').outcome().code, 'already_ordered');
+});
+
+test('an order of another voucher in the scope: it comes into the list as that one, and its end frees this one', async () => {
+    let mine = [];
+    const refusal = new Problem('ALREADY_ORDERED', { status: 409, body: { order_id: ID, voucher_id: '7' } });
+    const here = scene({
+        answers: {
+            '/vouchers': { vouchers: [voucher({ title: 'Size 41' }), voucher({ id: '9', scope: '7' })] },
+            [FIRST]: () => ({ orders: mine, complete: true }),
+            '/seckill/9': refusal,
+            [`/orders/${ID}/cancel`]: order('cancelled'),
+        },
+    });
+    await here.readList();
+    here.buyer.start();
+    await until(() => here.buyer.orders.state() === LIST.EMPTY);
+    mine = [order('unpaid')];
+    here.sales.press('9', 1);
+    await until(() => here.buyer.orders.get(ID) !== undefined);
+    assert.equal(here.buyer.purchase('9').outcome().code, 'other_ordered');
+    assert.equal(here.buyer.purchase('7').state(), STATE.WON);
+    here.sales.renderAll();
+    const shown = (id) => [here.cards.get(id).won?.id, here.cards.get(id).other];
+    assert.deepEqual([shown('7'), shown('9')], [[ID, undefined], [undefined, 'Size 41']]);
+    await here.buyer.cancel(ID);
+    assert.deepEqual(['7', '9'].map((id) => here.buyer.purchase(id).state()), [STATE.IDLE, STATE.IDLE]);
 });
 
 test('an order that is won is read again when its time to pay is over', async () => {

@@ -152,6 +152,18 @@ test('already ordered is a win, with the order', async () => {
     assert.equal(here.purchase.outcome().orderId, ID);
 });
 
+test('an order of another voucher in the scope is none of this one, which may be tried again', async () => {
+    const other = (voucher_id) => refused('ALREADY_ORDERED', 409, { body: { order_id: ID, voucher_id } });
+    const own = scene({ answers: [other('7')] });
+    assert.equal(await own.press(), 'already_ordered');
+    const here = scene({ answers: [new Problem('NO_ANSWER'), other('9'), order('unpaid')] });
+    assert.equal(await here.press(), 'other_ordered');
+    const { orderId, voucherId } = here.purchase.outcome();
+    assert.deepEqual([here.purchase.state(), orderId, voucherId], [STATE.REFUSED, ID, '9']);
+    assert.equal(await here.press(), 'won');
+    assert.equal(here.keys, 2);
+});
+
 test('where the outcome is not known the same try is asked again, after Retry-After', async () => {
     const here = scene({
         answers: [

@@ -183,6 +183,13 @@ test('for a while a stream counts more than the list', () => {
     assert.equal(vouchers.get('8'), undefined);
 });
 
+test('a voucher is a scope of its own, unless it says otherwise', () => {
+    const vouchers = createVouchers(() => 0, () => []);
+    vouchers.put({ ...VOUCHER, id: '9', scope: '7' });
+    vouchers.put({ ...VOUCHER, id: '10' }); // of an instance of an older version
+    assert.deepEqual(['9', '10'].map((id) => vouchers.get(id).scope), ['7', '10']);
+});
+
 test('a picture shows only where the policy lets it come from', () => {
     const vouchers = createVouchers(() => 0, () => ['https://a.example', 'http://b:8000']);
     const shown = (picture) => {

@@ -5,7 +5,9 @@ import { test } from 'node:test';
 import { createConfirm } from '../../web/admin/confirm.js';
 import { createForm } from '../../web/admin/form.js';
 import { createOrders } from '../../web/admin/orders.js';
+import { createVoucher } from '../../web/admin/voucher.js';
 import { createRow } from '../../web/shop/view_order.js';
+import { createScope } from '../../web/shop/view_scope.js';
 import { createCard } from '../../web/shop/view_voucher.js';
 
 class Part {
@@ -32,6 +34,9 @@ class Part {
     }
     append(...children) {
         this.children.push(...children);
+    }
+    insertBefore(child, at) {
+        this.children.splice(at === null ? this.children.length : this.children.indexOf(at), 0, child);
     }
     replaceChildren(...children) {
         this.children = children;
@@ -74,6 +79,37 @@ test('a sale that had ended and goes on can be bought again, in any quantity', (
     card.render(voucher, 'on_sale', idle);
     assert.ok(texts(card.root).includes('voucher.quantity'));
     assert.ok(texts(card.root).includes('buy.on_sale'));
+});
+
+test('an order of another voucher in the scope is named, with a link to it, and this one can be pressed again', () => {
+    const card = createCard('9', { ...voice, say: (key, values) => `${key} ${values?.title ?? ''}`.trim() }, { payUrl: () => null });
+    const voucher = { title: 'Size 42', description: '', picture: null, priceCents: 990, currency: 'CNY', limit: 1, stock: 5, remaining: 5 };
+    const outcome = { code: 'other_ordered', orderId: '1', voucherId: '7' };
+    const refused = { state: () => 'refused', isUnderWay: () => false, outcome: () => outcome, quantity: () => 1 };
+    card.render(voucher, 'on_sale', refused, undefined, 'Size 41');
+    const told = under(card.root).find(({ dataset }) => dataset.outcome !== undefined);
+    const [text, , link] = told.children;
+    assert.deepEqual([text, link.attributes.href], ['outcome.other_ordered Size 41', '#order-1']);
+    assert.equal(under(card.root).find(({ dataset }) => dataset.buy !== undefined).getAttribute('aria-disabled'), null);
+});
+
+test('the cards of one scope stand under one heading, by their ids; one that is alone has none', () => {
+    const scope = createScope('7', voice);
+    const [title] = scope.root.children;
+    const cards = Object.fromEntries(['9', '10', '7'].map((id) => [id, Object.assign(new Part(), { hidden: false })]));
+    const shown = () => [title.hidden, scope.root.getAttribute('role')];
+    scope.add('9', cards[9]);
+    scope.render();
+    assert.deepEqual(shown(), [true, null]);
+    scope.add('10', cards[10]);
+    scope.add('7', cards[7]);
+    scope.render();
+    assert.deepEqual(shown(), [false, 'group']);
+    assert.deepEqual(scope.root.children, [title, cards[7], cards[9], cards[10]]);
+    assert.deepEqual([title.textContent, scope.root.getAttribute('aria-labelledby')], ['vouchers.scope', title.attributes.id]);
+    cards[9].hidden = cards[10].hidden = true; // a search has found one of them
+    scope.render();
+    assert.deepEqual(shown(), [true, null]);
 });
 
 test('an order that was cancelled after all does not say that it could not be', () => {
@@ -159,7 +195,7 @@ test('the answer to a form neither closes nor marks another one', async () => {
     for (const answer of [{ status: 201, code: null, body: { id: '8' } }, noAnswer]) {
         const { answers, call } = calls();
         const [dialog, done] = [new Part(), []];
-        const names = 'title stock price currency begin end limit orders_per_user pay_within extend ticket work_bits description picture'.split(' ');
+        const names = 'title stock scope price currency begin end limit orders_per_user pay_within extend ticket work_bits description picture'.split(' ');
         const inputs = names.map((field) => Object.assign(new Part(), { dataset: { field }, type: field === 'ticket' ? 'checkbox' : 'text' }));
         dialog.querySelectorAll = () => inputs;
         const form = createForm({ dialog, call, speech, now_ms: () => 0, done: ({ id }) => done.push(id), refresh() {} });
@@ -181,6 +217,35 @@ test('the answer to a form neither closes nor marks another one', async () => {
         await settled();
         assert.deepEqual([dialog.open, error.textContent, go.getAttribute('aria-disabled')], [true, 'no_answer', null]);
     }
+});
+
+test('a scope is asked for with a new voucher alone', () => {
+    const input = Object.assign(new Part(), { dataset: { field: 'scope' }, type: 'text' });
+    const dialog = new Part();
+    dialog.querySelectorAll = () => [input];
+    const form = createForm({ dialog, call() {}, speech, now_ms: () => 0, done() {}, refresh() {} });
+    const isOffered = () => !input.disabled && dialog.querySelector('[data-scope-field]').getAttribute('hidden') === null;
+    form.open();
+    assert.ok(isOffered());
+    form.open({ voucher: { id: '9', scope: '7', begin_at: '2030-01-01T00:00:00Z', end_at: '2030-01-02T00:00:00Z' } });
+    assert.deepEqual([isOffered(), input.value], [false, '']);
+});
+
+test("a voucher's details name the others of its scope, also one that joins later", () => {
+    const body = new Part();
+    const template = { content: { firstElementChild: { cloneNode: () => body } } };
+    const said = { ...speech, say: (key, values) => `${key} ${values?.ids ?? ''}`.trim(), list: String, age: String };
+    let ids = [];
+    const made = createVoucher({ template, speech: said, press() {}, toggled() {}, may: () => true, others: () => ids });
+    const row = { id: '7', scope: '7', title: 'Tea', state: 'open', version: 1, stock: 5, remaining: 5, begin_at: '2030-01-01T00:00:00Z', end_at: '2030-01-02T00:00:00Z' };
+    const terms = () => {
+        made.say(0);
+        return body.querySelector('[data-terms]').textContent;
+    };
+    made.take(row, null, 0);
+    assert.doesNotMatch(terms(), /terms_scope/);
+    ids = ['9', '10'];
+    assert.match(terms(), /terms_scope 9,10/);
 });
 
 test('expiry is held and released, of one voucher or of all, without a key or an ETag', async () => {

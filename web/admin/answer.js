@@ -17,6 +17,7 @@ const WORDS = {
     STARTED: 'started',
     UNKNOWN_PAYMENT: 'unknown_payment',
     PENDING: 'pending',
+    SCOPES_OFF: 'scopes_off',
     BAD_ORDER_ID: 'gone',
 };
 

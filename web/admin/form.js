@@ -6,6 +6,7 @@ import { createKeys } from './api.js';
 import { changesOf, fieldsOf, localTime, termsOf } from './terms.js';
 
 const HOUR_MS = 3600 * 1000;
+const ONCE = ['stock', 'scope']; // of a new voucher alone
 const FREEZE = ['price', 'currency', 'begin', 'limit', 'pay_within']; // when the sale begins
 
 // The field of a member, as the service's pointers name it.
@@ -29,10 +30,10 @@ export function createForm({ dialog, call, speech, now_ms, done, refresh }) {
         const started = what !== null && Date.parse(what.voucher.begin_at) <= now_ms();
         for (const at of inputs) {
             const { field } = at.dataset;
-            at.disabled = what !== null && (field === 'stock' || (started && FREEZE.includes(field)));
+            at.disabled = what !== null && (ONCE.includes(field) || (started && FREEZE.includes(field)));
         }
         setAttribute(part('frozen'), 'hidden', !started);
-        setAttribute(part('stock-field'), 'hidden', what !== null);
+        ONCE.forEach((field) => setAttribute(part(`${field}-field`), 'hidden', what !== null));
         setOff(go, false);
         ask(null);
         refused({});
@@ -43,7 +44,7 @@ export function createForm({ dialog, call, speech, now_ms, done, refresh }) {
     // Not now: a sale that begins when the button is pressed has sold before its terms were read again.
     function newFields() {
         const begin = Math.ceil((now_ms() + HOUR_MS / 2) / HOUR_MS) * HOUR_MS;
-        return { title: '', stock: '100', price: '1.00', currency: 'CNY', begin: localTime(begin), end: localTime(begin + HOUR_MS),
+        return { title: '', stock: '100', scope: '', price: '1.00', currency: 'CNY', begin: localTime(begin), end: localTime(begin + HOUR_MS),
             limit: '1', orders_per_user: '3', pay_within: '900', extend: '120', ticket: false, work_bits: '0', description: '', picture: '' };
     }
 

@@ -62,6 +62,9 @@ export function termsOf(fields) {
     if (currency !== '') {
         terms.currency = currency;
     }
+    if (fields.scope.trim() !== '') {
+        terms.scope = fields.scope.trim();
+    }
     const wrong = Object.keys(terms).filter((name) => terms[name] === null);
     if (wrong.length === 0 && terms.begin_at >= terms.end_at) {
         wrong.push('end_at');
@@ -69,11 +72,12 @@ export function termsOf(fields) {
     return wrong.length === 0 ? { terms } : { wrong };
 }
 
-// A voucher as the form's texts.
+// A voucher as the form's texts. Its scope stays as it is, so the form does not send it.
 export function fieldsOf(voucher) {
     return {
         title: voucher.title,
         stock: String(voucher.stock),
+        scope: '',
         price: priceText(voucher.price_cents, digitsOf(voucher.currency)),
         currency: voucher.currency,
         begin: localTime(Date.parse(voucher.begin_at)),

@@ -19,7 +19,8 @@ const METRICS = { in_postgresql: 'stock-postgresql', in_redis: 'stock-redis' };
 const OVER = ['closed', 'retired', 'ended'];
 const RATE_MS = 900; // between two readings of which a rate is made
 
-export function createVoucher({ template, speech, press, toggled, may }) {
+// others(row): ids of the other vouchers in its scope, as far as they are known.
+export function createVoucher({ template, speech, press, toggled, may, others }) {
     const body = template.content.firstElementChild.cloneNode(true);
     const part = (name) => body.querySelector(`[data-${name}]`);
     const view = { row: null, etag: null, books: null, inspected_ms: null, held: false, report: null, refusal: null, letters: null, audit: null };
@@ -104,9 +105,10 @@ export function createVoucher({ template, speech, press, toggled, may }) {
         }
     }
 
-    // They change with the version alone.
+    // They change with the version, and with who joins the scope.
     function sayTerms(row) {
-        const key = `${speech.tag()} ${row.version}`;
+        const ids = others(row);
+        const key = `${speech.tag()} ${row.version} ${ids}`;
         if (key === saidTerms) {
             return;
         }
@@ -118,6 +120,7 @@ export function createVoucher({ template, speech, press, toggled, may }) {
         const terms = [
             speech.say('terms_limit', { count: row.limit }),
             speech.say('terms_orders', { count: row.orders_per_user }),
+            ...(ids.length === 0 ? [] : [speech.say('terms_scope', { ids: speech.list(ids) })]),
             ...(row.pay_within_s === 0 ? [speech.say('terms_pay_never')] : [
                 speech.say('terms_pay', { time: speech.age(row.pay_within_s) }),
                 row.extend_s === 0 ? speech.say('terms_extend_never') : speech.say('terms_extend', { time: speech.age(row.extend_s) }),

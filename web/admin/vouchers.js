@@ -89,11 +89,17 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
 
     function voucherOf(id) {
         if (!shown.has(id)) {
-            const made = createVoucher({ template, speech, may, press: (what) => pressed(made, what), toggled });
+            const made = createVoucher({ template, speech, may, press: (what) => pressed(made, what), toggled, others });
             made.view.held = held.includes(id);
             shown.set(id, made);
         }
         return shown.get(id);
+    }
+
+    // Of its scope: the first voucher, and those on the page.
+    function others({ id, scope = id }) {
+        const members = idsOf(({ row }) => row.scope === scope);
+        return [...new Set([scope, ...members])].filter((one) => one !== id).sort((one, other) => (BigInt(one) < BigInt(other) ? -1 : 1));
     }
 
     function pressed(voucher, what) {

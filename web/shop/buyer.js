@@ -3,7 +3,7 @@
 // The list of orders is read when the page is opened or seen again, when another tab has changed something, and now and
 // then while an order waits for its payment.
 import { getTicket, Problem, retryDelay, wait } from '../client/index.js';
-import { createOrders, LIST } from './orders.js';
+import { createOrders, isOver, LIST } from './orders.js';
 import { createPurchase, STATE } from './purchase.js';
 
 const UNPAID_EVERY_MS = 30000;
@@ -90,6 +90,8 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
             } else if (order.status === 'unpaid') {
                 disturbed = true;
                 pause.abort();
+            } else if (isOver(order)) {
+                purchases.forEach((one) => one.outcome().code === 'other_ordered' && one.forget(order.id));
             }
         }
         onOrder(order, before);
@@ -109,9 +111,9 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
     // What a browser keeps may be another buyer's: an order that the list does not have is asked for by itself.
     async function checkKept() {
         for (const purchase of purchases.values()) {
-            const { orderId } = purchase.outcome();
+            const { code, orderId } = purchase.outcome();
             if (
-                purchase.state() !== STATE.WON ||
+                (purchase.state() !== STATE.WON && code !== 'other_ordered') ||
                 orders.get(orderId) !== undefined ||
                 orders.state() === LIST.UNREADABLE
             ) {
@@ -183,8 +185,15 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
         onPurchase(id);
     }
 
+    // The order that it has won. undefined: none, or it was not read yet.
+    function orderOf(id) {
+        const order = orders.get(purchase(id).outcome().orderId);
+        return order?.voucher_id === id ? order : undefined;
+    }
+
     return {
         orders,
+        orderOf,
         purchase,
         cancel,
         read,

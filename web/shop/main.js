@@ -53,7 +53,7 @@ const sales = createSales({
     pagesAtFirst: pages,
     shownAtFirst: { search, sort },
     purchase: (id) => buyer.purchase(id),
-    orderOf: (id) => buyer.orders.get(buyer.purchase(id).outcome().orderId),
+    orderOf: (id) => buyer.orderOf(id),
     prepare: (id) => identity.isThere() && buyer.purchase(id).prepare(),
     onRead: () => {
         orderList.render();

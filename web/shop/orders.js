@@ -12,6 +12,9 @@ const RANK = { pending: 0, unpaid: 1, paid: 2, cancelled: 3, expired: 3, refused
 
 export const isOrder = (body) => typeof body?.id === 'string' && Object.keys(RANK).includes(body.status);
 
+// It has ended: its buyer may order again.
+export const isOver = (order) => RANK[order.status] === RANK.cancelled;
+
 // There is nothing to pay for it, and no time to pay runs out.
 export const isFree = (order) => order.total_cents === 0 && order.expires_at === undefined;
 export const isToPay = (order) => order.status === 'unpaid' && !isFree(order);

@@ -38,7 +38,7 @@ const KEY_LASTS_MS = 23 * 3600 * 1000; // the service keeps it a day
 
 // What a buyer is told; the page has words for each.
 const TOLD = 'won accepted already_ordered sold_out not_enough too_many offer_changed not_started paused too_fast'.split(' ');
-const CODES = [null, ...TOLD, 'retrying', 'ended', 'loading', 'unknown', 'error'];
+const CODES = [null, ...TOLD, 'other_ordered', 'retrying', 'ended', 'loading', 'unknown', 'error'];
 const WHYS = [undefined, 'login', 'quantity', 'refused', 'tickets']; // of an error
 
 const STATES = { won: WON, accepted: FOLLOWING, refused: REFUSED, ended: IDLE, unknown: UNKNOWN };
@@ -60,11 +60,15 @@ const MEANS = {
     INVALID: { code: 'error', why: 'quantity' },
 };
 
-// An outcome of the client's, as the page shows it.
-function judge({ outcome, code, orderId, order, body, retryAfterMs }) {
+// An outcome of the client's, as the page shows it. An order of another voucher in the scope is none of this one:
+// `voucherId` is this one's.
+function judge({ outcome, code, orderId, order, body, retryAfterMs }, voucherId) {
     const details = { to: STATES[outcome], orderId, left: body?.left, retryAfterMs };
     switch (outcome) {
         case 'won':
+            if (![undefined, voucherId].includes(body?.voucher_id)) {
+                return { ...details, to: REFUSED, code: 'other_ordered', voucherId: body.voucher_id };
+            }
             return { ...details, code: code === 'ALREADY_ORDERED' ? 'already_ordered' : 'won' };
         case 'accepted':
             return { ...details, code: 'accepted' };
@@ -93,7 +97,7 @@ export function createPurchase({
     onOrder = () => {},
 }) {
     let state = IDLE;
-    let outcome = { code: null }; // with orderId, left, why, retryAfterMs
+    let outcome = { code: null }; // with orderId, voucherId (that order's, if another), left, why, retryAfterMs
     let attempt = { key: null, quantity: 1, at: 0 };
     let ticket = null;
     let fetching = null; // the ticket, ahead of time
@@ -102,12 +106,12 @@ export function createPurchase({
 
     // ---- the one function that moves ----
 
-    function move(to, { code = null, orderId, left, why, retryAfterMs } = {}) {
+    function move(to, { code = null, orderId, voucherId, left, why, retryAfterMs } = {}) {
         if (!ALLOWED[state].includes(to)) {
             throw new Error(`a purchase cannot go from ${state} to ${to}`);
         }
         state = to;
-        outcome = { code, orderId, left, why, retryAfterMs };
+        outcome = { code, orderId, voucherId, left, why, retryAfterMs };
         keep();
         if (!ending.signal.aborted) {
             onChange();
@@ -158,7 +162,7 @@ export function createPurchase({
             onOrder(result.order);
         }
         if (result.code !== 'ABORTED') {
-            conclude(judge(result));
+            conclude(judge(result, voucher().id));
         }
     }
 
@@ -280,9 +284,9 @@ export function createPurchase({
         }
     }
 
-    // There is no such order, whatever was kept here.
+    // There is no such order, whatever was kept here; or it was another voucher's, and has ended.
     function forget(orderId) {
-        if ((state === WON || state === FOLLOWING) && outcome.orderId === orderId) {
+        if ([WON, FOLLOWING, REFUSED].includes(state) && outcome.orderId === orderId) {
             move(IDLE);
         }
     }

@@ -160,9 +160,9 @@ export function createSales({
         const isOld = (voucher) =>
             phase(voucher) === PHASE.ENDED && (voucher.endMs > now || voucher.endMs < now - OLD_MS);
         const fresh = vouchers.all().filter((voucher) => !cards.has(voucher.id) && !isOld(voucher));
-        const sorted = sorting(phase)(fresh).map(({ id }) => id);
+        const sorted = sorting(phase)(fresh);
         view.addCards(sorted);
-        for (const id of sorted) {
+        for (const { id } of sorted) {
             const refreshAt = REFRESH_TO_MS + random() * (REFRESH_FROM_MS - REFRESH_TO_MS);
             cards.set(id, { prepareAt: random() * PREPARE_MS, refreshAt });
             tickCard(id, cards.get(id));
@@ -203,9 +203,15 @@ export function createSales({
     function render(id) {
         const card = cards.get(id);
         if (card?.phase !== undefined) {
-            view.card(id).render(vouchers.get(id), card.phase, purchase(id), orderOf(id));
+            view.card(id).render(vouchers.get(id), card.phase, purchase(id), orderOf(id), otherTitle(id));
             view.card(id).renderDue(orderOf(id), clock.now()); // at once, so that nothing moves a second later
         }
+    }
+
+    // Of the voucher whose order keeps the buyer from this one.
+    function otherTitle(id) {
+        const { voucherId } = purchase(id).outcome();
+        return voucherId && (vouchers.get(voucherId)?.title ?? voice.say('order.of', { id: voucherId }));
     }
 
     function renderAll() {

@@ -3,6 +3,7 @@
 import { setAttribute, setOff, setText } from '../common/dom.js';
 import { clockText, createCard } from './view_voucher.js';
 import { createRow } from './view_order.js';
+import { createScope } from './view_scope.js';
 
 const ANNOUNCED_MS = 5000;
 const TOOLS_FROM = 8; // of fewer sales a reader sees all
@@ -15,6 +16,7 @@ const MAKE = `. .dev/env; curl "$SECKILL_URL/admin/vouchers" -H "Authorization: 
 export function createView(voice, on) {
     const at = (id) => document.getElementById(id);
     const cards = new Map();
+    const scopes = new Map();
     const rows = new Map();
     const seen = new Set(); // ids of vouchers that are on screen
     const watcher = new IntersectionObserver((entries) => {
@@ -111,14 +113,22 @@ export function createView(voice, on) {
         setAttribute(button, 'aria-busy', isBusy ? 'true' : null);
     }
 
-    // New ones come last: what a reader is about to press does not move.
-    function addCards(ids) {
-        for (const id of ids) {
+    // New ones come last: what a reader is about to press does not move. But those of one scope stand together.
+    function addCards(vouchers) {
+        for (const { id, scope } of vouchers) {
             const card = createCard(id, voice, { onBuy: on.buy, payUrl: on.payUrl });
             cards.set(id, card);
-            at('cards').append(card.root);
+            scopeOf(scope).add(id, card.root);
             watcher.observe(card.root);
         }
+    }
+
+    function scopeOf(id) {
+        if (!scopes.has(id)) {
+            scopes.set(id, createScope(id, voice));
+            at('cards').append(scopes.get(id).root);
+        }
+        return scopes.get(id);
     }
 
     function renderTools({ search, sort } = { search: at('search').value, sort: at('sort').value }) {
@@ -129,7 +139,7 @@ export function createView(voice, on) {
 
     // In this order, as the reader wants it.
     function arrange(ids) {
-        at('cards').append(...ids.map((id) => cards.get(id).root));
+        at('cards').append(...new Set(ids.map((id) => cards.get(id).root.parentNode)));
     }
 
     function renderFound({ count, found, search }) {
@@ -137,13 +147,15 @@ export function createView(voice, on) {
         for (const [id, { root }] of cards) {
             root.hidden = !found.includes(id);
         }
+        scopes.forEach((scope) => scope.render());
         at('none').hidden = count === 0 || found.length > 0;
         setText(at('none'), voice.say('vouchers.none', { search }));
     }
 
     // From top to bottom.
     function onScreen() {
-        return [...at('cards').children].map((root) => root.dataset.voucher).filter((id) => seen.has(id));
+        const shown = [...at('cards').querySelectorAll('[data-voucher]')].map(({ dataset }) => dataset.voucher);
+        return shown.filter((id) => seen.has(id));
     }
 
     // ---- orders ----

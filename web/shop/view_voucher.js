@@ -93,8 +93,9 @@ export function createCard(id, voice, { onBuy, payUrl }) {
 
     // ---- what there is to show ----
 
-    // `order`: what the purchase has won, undefined: nothing, or it was not read yet.
-    function render(voucher, phase, purchase, order) {
+    // `order`: what the purchase has won, undefined: nothing, or it was not read yet. `other`: the title of the voucher
+    // whose order keeps the buyer from this one.
+    function render(voucher, phase, purchase, order, other) {
         root.dataset.state = phase;
         renderFace(voucher);
         setText(parts.badge, voice.say(`phase.${phase}`));
@@ -108,7 +109,7 @@ export function createCard(id, voice, { onBuy, payUrl }) {
         setText(parts.paused, voice.say('voucher.paused'));
         renderQuantity(voucher, phase, purchase);
         renderButton(voucher, phase, purchase);
-        renderOutcome(purchase, order);
+        renderOutcome(purchase, order, other);
         renderPay(purchase, order, voucher);
     }
 
@@ -187,11 +188,12 @@ export function createCard(id, voice, { onBuy, payUrl }) {
         setOff(parts.buy, key !== 'on_sale' && key !== 'again');
     }
 
-    function renderOutcome(purchase, order) {
+    function renderOutcome(purchase, order, other) {
         const { code, orderId } = purchase.outcome();
         setAttribute(parts.outcome, 'data-code', code);
-        const text = outcomeText(voice, purchase, order);
-        const link = text !== '' && orderId !== undefined && purchase.state() === STATE.WON;
+        const text = outcomeText(voice, purchase, order, other);
+        const hasOrder = purchase.state() === STATE.WON || code === 'other_ordered';
+        const link = text !== '' && orderId !== undefined && hasOrder;
         if (parts.outcome.dataset.said !== `${text}${link}${orderId}`) {
             parts.outcome.dataset.said = `${text}${link}${orderId}`;
             parts.outcome.replaceChildren(
@@ -273,7 +275,7 @@ function buttonKey(phase, purchase) {
     return purchase.state() === STATE.UNKNOWN ? 'again' : phase;
 }
 
-function outcomeText(voice, purchase, order) {
+function outcomeText(voice, purchase, order, other) {
     const { code, why, left, retryAfterMs = 0 } = purchase.outcome();
     if (purchase.state() === STATE.TICKET) {
         return voice.say('outcome.ticket');
@@ -285,6 +287,8 @@ function outcomeText(voice, purchase, order) {
         case 'won':
         case 'already_ordered':
             return voice.say(`outcome.${wonAs(order) ?? code}`);
+        case 'other_ordered':
+            return voice.say('outcome.other_ordered', { title: other });
         case 'not_enough':
             return voice.say('outcome.not_enough', { count: left ?? 0 });
         case 'too_fast':

@@ -78,6 +78,7 @@ export function createVouchers(monotonic, pictureOrigins) {
             currency: read.currency,
             stock: read.stock,
             limit: read.limit,
+            scope: read.scope ?? read.id, // an instance of an older version does not name it
             ticket: read.ticket,
             workBits: read.work_bits,
             offer: read.offer,
