@@ -128,6 +128,8 @@ export interface VoucherTerms {
     price_cents: number;
     begin_at: string;
     end_at: string;
+    /** When more units come: only pages show it. An empty text removes it. */
+    more_at?: string;
     limit?: number;
     /**
      * The id of a voucher whose scope it joins: a user has one live order of all vouchers in a scope. Without it the
@@ -148,10 +150,11 @@ export interface VoucherTerms {
 export type Phase = 'upcoming' | 'on_sale' | 'sold_out' | 'paused' | 'ended';
 export type VoucherState = 'loading' | 'open' | 'paused' | 'closed' | 'retired';
 
-export interface Voucher extends Required<Omit<VoucherTerms, 'description' | 'picture'>> {
+export interface Voucher extends Required<Omit<VoucherTerms, 'description' | 'picture' | 'more_at'>> {
     id: string;
     description?: string;
     picture?: string;
+    more_at?: string;
     state: VoucherState;
     phase: Phase;
     /** null: not known now; only with `stale`. */

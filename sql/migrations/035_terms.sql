@@ -1,11 +1,13 @@
--- Two more terms. How long a payment in progress may extend an order (036_extend.sql), and how many orders a user may have
--- of the voucher, those that ended included: whoever gives orders back holds units that others want. That was a setting,
--- the same for all vouchers, and 20 where nobody set it: older vouchers get this number.
+-- Three more terms. How long a payment in progress may extend an order (036_extend.sql). How many orders a user may have of
+-- the voucher, those that ended included: whoever gives orders back holds units that others want. That was a setting, the
+-- same for all vouchers, and 20 where nobody set it: older vouchers get this number. And when more units come, for those
+-- who are told that it is sold out.
 --
--- Neither is part of an offer: no order is placed otherwise because of them.
+-- None is part of an offer: no order is placed otherwise because of them.
 ALTER TABLE seckill_voucher
     ADD COLUMN extend_s integer NOT NULL DEFAULT 120 CHECK (extend_s BETWEEN 0 AND 86400), -- 0: it may not
-    ADD COLUMN orders_per_user smallint NOT NULL DEFAULT 20 CHECK (orders_per_user BETWEEN 1 AND 1000);
+    ADD COLUMN orders_per_user smallint NOT NULL DEFAULT 20 CHECK (orders_per_user BETWEEN 1 AND 1000),
+    ADD COLUMN more_at timestamptz; -- NULL: it is not known
 ALTER TABLE seckill_voucher ALTER COLUMN orders_per_user SET DEFAULT 3;
 
 CREATE OR REPLACE FUNCTION voucher_json(v seckill_voucher) RETURNS json
@@ -15,7 +17,8 @@ LANGUAGE sql STABLE AS $$
         'price_cents', v.price_cents, 'currency', v.currency, 'stock', s.units, 'remaining', s.stock,
         'limit', v.user_limit, 'orders_per_user', v.orders_per_user, 'pay_within_s', v.pay_within_s,
         'extend_s', v.extend_s, 'ticket', v.ticket, 'work_bits', v.work_bits, 'offer', v.offer,
-        'begin_at', rfc3339(v.begin_at), 'end_at', rfc3339(v.end_at), 'state', v.state, 'version', v.change))
+        'begin_at', rfc3339(v.begin_at), 'end_at', rfc3339(v.end_at), 'more_at', rfc3339(v.more_at), 'state', v.state,
+        'version', v.change))
       FROM voucher_stock s
      WHERE s.voucher_id = v.id
 $$;
@@ -50,7 +53,7 @@ CREATE FUNCTION create_voucher(p_key text, p_title text, p_price_cents bigint, p
                                p_currency text DEFAULT 'CNY', p_by text DEFAULT 'admin', p_ticket boolean DEFAULT false,
                                p_work_bits smallint DEFAULT 0, p_description text DEFAULT NULL,
                                p_picture text DEFAULT NULL, p_extend_s integer DEFAULT 120,
-                               p_orders_per_user smallint DEFAULT 3)
+                               p_orders_per_user smallint DEFAULT 3, p_more_ms bigint DEFAULT NULL)
 RETURNS TABLE (outcome text, id bigint, epoch bigint, document json, loading json, change bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -59,7 +62,7 @@ DECLARE
         concat_ws(' ', p_price_cents, p_currency, p_stock, p_begin_ms, p_end_ms, p_user_limit, p_pay_within_s, p_ticket,
                   p_work_bits, p_title, E'\ndescription ' || nullif(p_description, ''),
                   E'\npicture ' || nullif(p_picture, ''), E'\nextend_s ' || nullif(p_extend_s, 120),
-                  E'\norders_per_user ' || nullif(p_orders_per_user, 3)), 'UTF8'));
+                  E'\norders_per_user ' || nullif(p_orders_per_user, 3), E'\nmore_at ' || nullif(p_more_ms, 0)), 'UTF8'));
     v_shard   seckill_shard;
     v_id      bigint;
     v_voucher seckill_voucher;
@@ -75,11 +78,13 @@ BEGIN
             EXIT WHEN shard_of_slot(slot_of(v_id::text), v_shard.shards) = v_shard.number;
         END LOOP;
         INSERT INTO seckill_voucher AS v (id, title, price_cents, currency, user_limit, pay_within_s, ticket, work_bits,
-                                          begin_at, end_at, description, picture, extend_s, orders_per_user, create_key, create_terms)
+                                          begin_at, end_at, description, picture, extend_s, orders_per_user, more_at, create_key,
+                                          create_terms)
         OVERRIDING SYSTEM VALUE
         VALUES (v_id, p_title, p_price_cents, p_currency, p_user_limit, p_pay_within_s, p_ticket, p_work_bits,
                 to_timestamp(p_begin_ms / 1000.0), to_timestamp(p_end_ms / 1000.0),
-                nullif(p_description, ''), nullif(p_picture, ''), p_extend_s, p_orders_per_user, p_key, v_terms)
+                nullif(p_description, ''), nullif(p_picture, ''), p_extend_s, p_orders_per_user,
+                to_timestamp(nullif(p_more_ms, 0) / 1000.0), p_key, v_terms)
         RETURNING v.* INTO v_voucher;
         INSERT INTO voucher_stock (voucher_id, tag, slot, units, stock)
         VALUES (v_voucher.id, v_voucher.id::text, slot_of(v_voucher.id::text), p_stock, p_stock);
@@ -90,7 +95,8 @@ BEGIN
                     'price_cents', p_price_cents, 'currency', p_currency, 'stock', p_stock, 'limit', p_user_limit,
                     'orders_per_user', p_orders_per_user, 'pay_within_s', p_pay_within_s, 'extend_s', p_extend_s,
                     'ticket', p_ticket, 'work_bits', p_work_bits,
-                    'begin_at', rfc3339(v_voucher.begin_at), 'end_at', rfc3339(v_voucher.end_at))));
+                    'begin_at', rfc3339(v_voucher.begin_at), 'end_at', rfc3339(v_voucher.end_at),
+                    'more_at', rfc3339(v_voucher.more_at))));
     END IF;
     outcome := CASE WHEN v_voucher.create_terms = v_terms THEN 'created' ELSE 'reused' END;
     id := v_voucher.id;
@@ -103,7 +109,7 @@ BEGIN
 END
 $$;
 
--- As in 022_pictures.sql. An order may be extended by more or less at any time. orders_per_user only grows once orders may
+-- As in 022_pictures.sql. extend_s and more_at (0 removes it) may change at any time. orders_per_user only grows once orders may
 -- exist: Redis counts the ended orders of a user only from the bound on.
 DROP FUNCTION change_voucher(bigint, bigint, text, text, text, bigint, text, bigint, bigint, smallint, integer, boolean,
                              smallint, text, text);
@@ -112,7 +118,7 @@ CREATE FUNCTION change_voucher(p_id bigint, p_if_match bigint, p_key text, p_by 
                                p_user_limit smallint, p_pay_within_s integer, p_ticket boolean DEFAULT NULL,
                                p_work_bits smallint DEFAULT NULL, p_description text DEFAULT NULL,
                                p_picture text DEFAULT NULL, p_extend_s integer DEFAULT NULL,
-                               p_orders_per_user smallint DEFAULT NULL)
+                               p_orders_per_user smallint DEFAULT NULL, p_more_ms bigint DEFAULT NULL)
 RETURNS operation_end
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -121,8 +127,8 @@ DECLARE
                               p_work_bits::text];
     -- Without the new terms it is the request that an older version has recorded.
     v_request bytea := operation_request(VARIADIC CASE
-        WHEN p_extend_s IS NOT NULL OR p_orders_per_user IS NOT NULL
-            THEN v_parts || p_description || p_picture || p_extend_s::text || p_orders_per_user::text
+        WHEN p_extend_s IS NOT NULL OR p_orders_per_user IS NOT NULL OR p_more_ms IS NOT NULL
+            THEN v_parts || p_description || p_picture || p_extend_s::text || p_orders_per_user::text || p_more_ms::text
         WHEN p_description IS NULL AND p_picture IS NULL THEN v_parts
         ELSE v_parts || p_description || p_picture END);
     v_outcome text := begin_operation(p_id, p_if_match, p_key, v_request);
@@ -153,6 +159,7 @@ BEGIN
     v_new.work_bits := coalesce(p_work_bits, v_old.work_bits);
     v_new.extend_s := coalesce(p_extend_s, v_old.extend_s);
     v_new.orders_per_user := coalesce(p_orders_per_user, v_old.orders_per_user);
+    v_new.more_at := CASE WHEN p_more_ms IS NULL THEN v_old.more_at ELSE to_timestamp(nullif(p_more_ms, 0) / 1000.0) END;
     v_new.description := nullif(coalesce(p_description, v_old.description), '');
     v_new.picture := nullif(coalesce(p_picture, v_old.picture), '');
     v_outcome := CASE
@@ -169,7 +176,7 @@ BEGIN
                begin_at = v_new.begin_at, end_at = v_new.end_at, user_limit = v_new.user_limit,
                pay_within_s = v_new.pay_within_s, ticket = v_new.ticket, work_bits = v_new.work_bits,
                description = v_new.description, picture = v_new.picture, extend_s = v_new.extend_s,
-               orders_per_user = v_new.orders_per_user
+               orders_per_user = v_new.orders_per_user, more_at = v_new.more_at
          WHERE v.id = p_id RETURNING v.change INTO v_new.change;
         INSERT INTO admin_event (by_whom, what, voucher_id, change, detail)
         VALUES (p_by, 'changed', p_id, v_new.change,
@@ -179,7 +186,8 @@ BEGIN
                     'end_at', rfc3339(to_timestamp(p_end_ms / 1000.0)),
                     'limit', p_user_limit, 'pay_within_s', p_pay_within_s, 'ticket', p_ticket,
                     'work_bits', p_work_bits, 'description', p_description, 'picture', p_picture,
-                    'extend_s', p_extend_s, 'orders_per_user', p_orders_per_user)));
+                    'extend_s', p_extend_s, 'orders_per_user', p_orders_per_user,
+                    'more_at', CASE p_more_ms WHEN 0 THEN '' ELSE rfc3339(to_timestamp(p_more_ms / 1000.0)) END)));
     END IF;
     RETURN end_operation(v_outcome, p_id, p_key, v_request);
 END
@@ -192,16 +200,16 @@ BEGIN
     FOREACH v_function IN ARRAY ARRAY[
         'catalogue_changes(bigint, integer, bigint)',
         'create_voucher(text, text, bigint, integer, bigint, bigint, smallint, integer, text, text, boolean, smallint,'
-        ' text, text, integer, smallint)',
+        ' text, text, integer, smallint, bigint)',
         'change_voucher(bigint, bigint, text, text, text, bigint, text, bigint, bigint, smallint, integer, boolean,'
-        ' smallint, text, text, integer, smallint)'] LOOP
+        ' smallint, text, text, integer, smallint, bigint)'] LOOP
         EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER SET search_path = %I, pg_temp', v_function, current_schema());
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', v_function);
     END LOOP;
     GRANT EXECUTE ON FUNCTION catalogue_changes(bigint, integer, bigint) TO seckill_service;
     GRANT EXECUTE ON FUNCTION create_voucher(text, text, bigint, integer, bigint, bigint, smallint, integer, text, text,
-                                             boolean, smallint, text, text, integer, smallint) TO seckill_service;
+                                             boolean, smallint, text, text, integer, smallint, bigint) TO seckill_service;
     GRANT EXECUTE ON FUNCTION change_voucher(bigint, bigint, text, text, text, bigint, text, bigint, bigint, smallint,
-                                             integer, boolean, smallint, text, text, integer, smallint) TO seckill_service;
+                                             integer, boolean, smallint, text, text, integer, smallint, bigint) TO seckill_service;
 END
 $$;

@@ -45,7 +45,8 @@ LANGUAGE sql STABLE AS $$
         'price_cents', v.price_cents, 'currency', v.currency, 'stock', s.units, 'remaining', s.stock,
         'limit', v.user_limit, 'scope', coalesce(s.scope, v.id)::text, 'orders_per_user', v.orders_per_user,
         'pay_within_s', v.pay_within_s, 'extend_s', v.extend_s, 'ticket', v.ticket, 'work_bits', v.work_bits, 'offer', v.offer,
-        'begin_at', rfc3339(v.begin_at), 'end_at', rfc3339(v.end_at), 'state', v.state, 'version', v.change))
+        'begin_at', rfc3339(v.begin_at), 'end_at', rfc3339(v.end_at), 'more_at', rfc3339(v.more_at), 'state', v.state,
+        'version', v.change))
       FROM voucher_stock s
      WHERE s.voucher_id = v.id
 $$;
@@ -78,13 +79,14 @@ $$;
 -- As in 035_terms.sql. p_scope: a voucher whose scope the new one joins. Outcome 'scope': there is no such voucher, or it
 -- is retired, or its scope has 16 vouchers.
 DROP FUNCTION create_voucher(text, text, bigint, integer, bigint, bigint, smallint, integer, text, text, boolean, smallint,
-                             text, text, integer, smallint);
+                             text, text, integer, smallint, bigint);
 CREATE FUNCTION create_voucher(p_key text, p_title text, p_price_cents bigint, p_stock integer, p_begin_ms bigint,
                                p_end_ms bigint, p_user_limit smallint DEFAULT 1, p_pay_within_s integer DEFAULT 900,
                                p_currency text DEFAULT 'CNY', p_by text DEFAULT 'admin', p_ticket boolean DEFAULT false,
                                p_work_bits smallint DEFAULT 0, p_description text DEFAULT NULL,
                                p_picture text DEFAULT NULL, p_extend_s integer DEFAULT 120,
-                               p_orders_per_user smallint DEFAULT 3, p_scope bigint DEFAULT NULL)
+                               p_orders_per_user smallint DEFAULT 3, p_more_ms bigint DEFAULT NULL,
+                               p_scope bigint DEFAULT NULL)
 RETURNS TABLE (outcome text, id bigint, epoch bigint, document json, loading json, change bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -93,7 +95,8 @@ DECLARE
         concat_ws(' ', p_price_cents, p_currency, p_stock, p_begin_ms, p_end_ms, p_user_limit, p_pay_within_s, p_ticket,
                   p_work_bits, p_title, E'\ndescription ' || nullif(p_description, ''),
                   E'\npicture ' || nullif(p_picture, ''), E'\nextend_s ' || nullif(p_extend_s, 120),
-                  E'\norders_per_user ' || nullif(p_orders_per_user, 3), E'\nscope ' || p_scope), 'UTF8'));
+                  E'\norders_per_user ' || nullif(p_orders_per_user, 3), E'\nmore_at ' || nullif(p_more_ms, 0),
+                  E'\nscope ' || p_scope), 'UTF8'));
     v_shard   seckill_shard;
     v_id      bigint;
     v_voucher seckill_voucher;
@@ -126,12 +129,13 @@ BEGIN
                   AND (slot_of(v_id::text) & 15) = coalesce(v_first.slot, slot_of(v_id::text)) & 15;
         END LOOP;
         INSERT INTO seckill_voucher AS v (id, title, price_cents, currency, user_limit, pay_within_s, ticket, work_bits,
-                                          begin_at, end_at, description, picture, extend_s, orders_per_user, create_key,
-                                          create_terms)
+                                          begin_at, end_at, description, picture, extend_s, orders_per_user, more_at,
+                                          create_key, create_terms)
         OVERRIDING SYSTEM VALUE
         VALUES (v_id, p_title, p_price_cents, p_currency, p_user_limit, p_pay_within_s, p_ticket, p_work_bits,
                 to_timestamp(p_begin_ms / 1000.0), to_timestamp(p_end_ms / 1000.0),
-                nullif(p_description, ''), nullif(p_picture, ''), p_extend_s, p_orders_per_user, p_key, v_terms)
+                nullif(p_description, ''), nullif(p_picture, ''), p_extend_s, p_orders_per_user,
+                to_timestamp(nullif(p_more_ms, 0) / 1000.0), p_key, v_terms)
         RETURNING v.* INTO v_voucher;
         INSERT INTO voucher_stock (voucher_id, tag, slot, units, stock, scope)
         SELECT v_voucher.id, tag, slot_of(tag), p_stock, p_stock, v_first.voucher_id
@@ -143,7 +147,8 @@ BEGIN
                     'price_cents', p_price_cents, 'currency', p_currency, 'stock', p_stock, 'limit', p_user_limit,
                     'scope', v_first.voucher_id::text, 'orders_per_user', p_orders_per_user,
                     'pay_within_s', p_pay_within_s, 'extend_s', p_extend_s, 'ticket', p_ticket, 'work_bits', p_work_bits,
-                    'begin_at', rfc3339(v_voucher.begin_at), 'end_at', rfc3339(v_voucher.end_at))));
+                    'begin_at', rfc3339(v_voucher.begin_at), 'end_at', rfc3339(v_voucher.end_at),
+                    'more_at', rfc3339(v_voucher.more_at))));
     END IF;
     outcome := CASE WHEN v_voucher.create_terms = v_terms THEN 'created' ELSE 'reused' END;
     id := v_voucher.id;
@@ -447,7 +452,7 @@ BEGIN
     FOREACH v_function IN ARRAY ARRAY[
         'catalogue_changes(bigint, integer, bigint, boolean)',
         'create_voucher(text, text, bigint, integer, bigint, bigint, smallint, integer, text, text, boolean, smallint,'
-        ' text, text, integer, smallint, bigint)',
+        ' text, text, integer, smallint, bigint, bigint)',
         'live_voucher(integer, uuid)',
         'place_orders(integer, bigint, bigint, uuid[], text[], text, smallint[], text[], integer)',
         'place_batches(integer[], bigint[], bigint[], integer[], uuid[], text[], text[], smallint[], text[], integer[])',
@@ -456,11 +461,12 @@ BEGIN
     END LOOP;
     REVOKE EXECUTE ON FUNCTION catalogue_changes(bigint, integer, bigint, boolean),
                                create_voucher(text, text, bigint, integer, bigint, bigint, smallint, integer, text, text,
-                                              boolean, smallint, text, text, integer, smallint, bigint),
+                                              boolean, smallint, text, text, integer, smallint, bigint, bigint),
                                live_voucher(integer, uuid), lock_scope(bigint), scope_is_open(bigint) FROM PUBLIC;
     GRANT EXECUTE ON FUNCTION catalogue_changes(bigint, integer, bigint, boolean) TO seckill_service;
     GRANT EXECUTE ON FUNCTION create_voucher(text, text, bigint, integer, bigint, bigint, smallint, integer, text, text,
-                                             boolean, smallint, text, text, integer, smallint, bigint) TO seckill_service;
+                                             boolean, smallint, text, text, integer, smallint, bigint,
+                                             bigint) TO seckill_service;
     GRANT EXECUTE ON FUNCTION live_voucher(integer, uuid) TO seckill_service;
 END
 $$;

@@ -207,6 +207,7 @@ void sk_create_voucher(struct sk_control *control, const char *key, const char *
     sk_command_add(command, terms->picture);
     sk_command_add_number(command, terms->extend_s);
     sk_command_add_number(command, terms->orders_per_user);
+    sk_command_add_number(command, terms->more_ms);
     creation->joins = terms->scope != 0;
     if (creation->joins)
         sk_command_add_number(command, terms->scope);

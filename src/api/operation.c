@@ -327,6 +327,7 @@ void sk_operate_change(struct sk_control *control, const struct sk_operation *op
     sk_command_add(command, terms->picture);
     operate_add_term(operate, terms->extend_s);
     operate_add_term(operate, terms->orders_per_user);
+    operate_add_term(operate, terms->more_ms);
     sk_command_start(command);
 }
 

@@ -30,6 +30,7 @@ enum member {
     PRICE,
     BEGIN_AT,
     END_AT,
+    MORE_AT,
     LIMIT,
     SCOPE,
     ORDERS_PER_USER,
@@ -63,6 +64,7 @@ static const struct sk_field members[MEMBERS] = {
     [PRICE] = {.name = "price_cents", .detail = "must be an integer from 0 to 100000000000"},
     [BEGIN_AT] = {.name = "begin_at", .detail = SK_TIME_DETAIL},
     [END_AT] = {.name = "end_at", .detail = SK_TIME_DETAIL},
+    [MORE_AT] = {.name = "more_at", .detail = "must be empty, or a time as end_at", .optional = true},
     [LIMIT] = {.name = "limit", .detail = "must be an integer from 1 to 1000", .optional = true},
     [SCOPE] = {.name = "scope", .detail = "must be the id of a voucher", .optional = true},
     [ORDERS_PER_USER] = {.name = "orders_per_user", .detail = "must be an integer from 1 to 1000", .optional = true},
@@ -82,6 +84,13 @@ struct sk_terms_rules sk_terms_rules(const struct sk_context *context)
 static bool terms_read_time(const json_t *value, int64_t *out)
 {
     return json_is_string(value) && sk_text_time(json_string_value(value), out);
+}
+
+// Empty: not known.
+static bool terms_read_more(const json_t *value, int64_t *out)
+{
+    *out = 0;
+    return json_is_string(value) && (json_string_length(value) == 0 || sk_text_time(json_string_value(value), out));
 }
 
 static bool terms_read_currency(const json_t *value, const char **out)
@@ -115,6 +124,7 @@ static void terms_check(const json_t *const values[MEMBERS], const struct sk_ter
         [PRICE] = sk_fields_integer(values[PRICE], 0, price_max_cents, &terms->price_cents),
         [BEGIN_AT] = terms_read_time(values[BEGIN_AT], &terms->begin_ms),
         [END_AT] = terms_read_time(values[END_AT], &terms->end_ms),
+        [MORE_AT] = terms_read_more(values[MORE_AT], &terms->more_ms),
         [LIMIT] = sk_fields_integer(values[LIMIT], 1, LIMIT_MAX, &terms->user_limit),
         [SCOPE] = json_is_string(values[SCOPE]) && sk_text_voucher_id(json_string_value(values[SCOPE]), &terms->scope),
         [ORDERS_PER_USER] = sk_fields_integer(values[ORDERS_PER_USER], 1, ORDERS_PER_USER_MAX, &terms->orders_per_user),
@@ -172,6 +182,7 @@ enum sk_verdict sk_terms_read_change(const char *body, size_t len, const struct 
                                            [PRICE] = &terms->price_cents,
                                            [BEGIN_AT] = &terms->begin_ms,
                                            [END_AT] = &terms->end_ms,
+                                           [MORE_AT] = &terms->more_ms,
                                            [LIMIT] = &terms->user_limit,
                                            [ORDERS_PER_USER] = &terms->orders_per_user,
                                            [PAY_WITHIN] = &terms->pay_within_s,

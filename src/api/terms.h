@@ -24,6 +24,7 @@ struct sk_terms {
     int64_t extend_s;        // by so much at most a payment in progress extends it; 0: it may not
     int64_t ticket;          // 1: a purchase needs a ticket; 0: it does not
     int64_t work_bits;       // proof of work that a ticket takes; 0: none
+    int64_t more_ms;         // when more units come; 0: not known
 };
 
 // What an instance's settings allow.

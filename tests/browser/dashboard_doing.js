@@ -71,10 +71,11 @@ async function changesTerms(scene) {
     await field(page, 'price').fill('3.21');
     await field(page, 'limit').fill('4');
     await field(page, 'extend').fill('60');
+    await field(page, 'more').fill('2098-01-01T07:08:09');
     await submit(page);
     await until('the new terms', async () => {
-        const { price_cents, limit, extend_s, version } = await scene.api.shown(soon);
-        return price_cents === 321 && limit === 4 && extend_s === 60 && version > 1;
+        const { price_cents, limit, extend_s, more_at, version } = await scene.api.shown(soon);
+        return price_cents === 321 && limit === 4 && extend_s === 60 && /:09[.]/.test(more_at) && version > 1;
     });
 }
 

@@ -111,7 +111,7 @@ async function oneOfAScope(scene) {
 }
 
 async function soldOut(scene) {
-    const voucher = await scene.voucher({ stock: 1 });
+    const voucher = await scene.voucher({ stock: 1, more_at: moment(1800) });
     const context = await scene.visitor({ user: scene.user() });
     const page = await scene.open(context);
     await shows(page, voucher, 'on_sale');
@@ -121,6 +121,7 @@ async function soldOut(scene) {
     assert.match(told, /\w+ \w+/, 'sold out, in words');
     await shows(page, voucher, 'sold_out');
     await leaves(page, voucher, 0);
+    await hasText(card(page, voucher), /More units come .*\d\d:\d\d:\d\d/, 'when more units come');
     assert.ok(await isOff(buyButton(page, voucher)), 'the button is on');
     const late = await scene.shop(scene.user());
     await shows(late, voucher, 'sold_out');

@@ -211,7 +211,8 @@ def archived(shop: Shop) -> None:
 
 def operators(shop: Shop) -> None:
     main = shop.main
-    voucher = shop.voucher(stock=10, description="Spring harvest", picture="https://pictures.example/tea.webp")
+    looks = {"description": "Spring harvest", "picture": "https://pictures.example/tea.webp"}
+    voucher = shop.voucher(stock=10, more_at="2099-01-31T20:30:00+08:00", **looks)
     at = f"/admin/vouchers/{voucher}"
     main.ask("PATCH", at, bearer(), {"price_cents": 1})  # STARTED
     main.ask("PATCH", at, bearer() + [("If-Match", '"1"')], {"title": "x"})  # VERSION_CHANGED

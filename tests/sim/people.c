@@ -481,7 +481,8 @@ static void people_ask_as(struct sk_control *control, struct asking *asking, uin
                                   .extend_s = SK_TERM_AS_IT_IS,
                                   .pay_within_s = SK_TERM_AS_IT_IS,
                                   .ticket = SK_TERM_AS_IT_IS,
-                                  .work_bits = SK_TERM_AS_IT_IS};
+                                  .work_bits = SK_TERM_AS_IT_IS,
+                                  .more_ms = SK_TERM_AS_IT_IS};
         sk_operate_change(control, &operation, &terms, handle);
         break;
     case CALL_SETTLEMENT:

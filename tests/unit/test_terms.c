@@ -31,6 +31,7 @@ enum { END_S = 1794330000 };
 #define STOCK_ERROR       "/stock must be an integer from 0 to 100000000\n"
 #define PRICE_ERROR       "/price_cents must be an integer from 0 to 100000000000\n"
 #define LIMIT_ERROR       "/limit must be an integer from 1 to 1000\n"
+#define MORE_ERROR        "/more_at must be empty, or a time as end_at\n"
 #define SCOPE_ERROR       "/scope must be the id of a voucher\n"
 #define ORDERS_ERROR      "/orders_per_user must be an integer from 1 to 1000\n"
 #define EXTEND_ERROR      "/extend_s must be an integer from 0 to 86400\n"
@@ -213,6 +214,10 @@ TEST(a_wrong_value_is_pointed_to)
         {MORE("pay_within_s", "31536000"), ""},
         {MORE("pay_within_s", "31536001"), PAY_WITHIN_ERROR},
         {MORE("pay_within_s", "-1"), PAY_WITHIN_ERROR},
+        {MORE("more_at", "\"\""), ""},
+        {MORE("more_at", "\"2026-11-11T01:00:00+08:00\""), ""},
+        {MORE("more_at", "\"soon\""), MORE_ERROR},
+        {MORE("more_at", "7"), MORE_ERROR},
         {MORE("scope", "\"9223372036854775807\""), ""},
         {MORE("scope", "\"0\""), SCOPE_ERROR},
         {MORE("scope", "7"), SCOPE_ERROR},

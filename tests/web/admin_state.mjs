@@ -514,12 +514,12 @@ test('a time goes into the field and out of it', () => {
 
 const form = (changed) => ({
     title: 'Tea', stock: '100', price: '1.00', currency: '', begin: '2026-01-31T12:00:00', end: '2026-01-31T13:00:00',
-    scope: '', limit: '', orders_per_user: '', pay_within: '', extend: '', ticket: false, work_bits: '', description: '', picture: '', ...changed,
+    more: '', scope: '', limit: '', orders_per_user: '', pay_within: '', extend: '', ticket: false, work_bits: '', description: '', picture: '', ...changed,
 });
 
 test('a form becomes terms; what is empty is left to the service', () => {
     const { terms } = termsOf(form({}));
-    assert.deepEqual(Object.keys(terms), ['title', 'stock', 'price_cents', 'begin_at', 'end_at', 'ticket', 'work_bits', 'description', 'picture']);
+    assert.deepEqual(Object.keys(terms), ['title', 'stock', 'price_cents', 'begin_at', 'end_at', 'more_at', 'ticket', 'work_bits', 'description', 'picture']);
     assert.deepEqual([terms.stock, terms.price_cents, terms.ticket, terms.work_bits], [100, 100, false, 0]);
     const more = termsOf(form({ limit: '2', orders_per_user: '4', pay_within: '0', extend: '0', currency: ' eur ', scope: ' 7 ' })).terms;
     assert.deepEqual([more.limit, more.orders_per_user, more.pay_within_s, more.extend_s, more.currency, more.scope], [2, 4, 0, 0, 'EUR', '7']);
@@ -533,6 +533,18 @@ test('a voucher goes into the form and out of it, and only what is another is se
     assert.deepEqual(changesOf(row, termsOf({ ...fieldsOf(row), title: 'Cup', ticket: false, stock: '9' }).terms), { title: 'Cup', ticket: false });
     assert.deepEqual(changesOf(row, termsOf({ ...fieldsOf(row), orders_per_user: '5', extend: '0' }).terms), { orders_per_user: 5, extend_s: 0 });
     assert.deepEqual([priceText(1250), priceText(7), priceText(1500, 0), priceText(1500, 3)], ['12.50', '0.07', '1500', '1.500']);
+});
+
+test('a time of more units is set, kept, changed and removed', () => {
+    const row = { title: 'Tea', stock: 5, price_cents: 1250, currency: 'CNY', begin_at: '2026-01-31T12:00:00.000Z', end_at: '2026-01-31T13:00:00.000Z',
+        limit: 2, orders_per_user: 3, pay_within_s: 900, extend_s: 120, ticket: false, work_bits: 0 };
+    const more_at = '2026-01-31T12:30:00.000Z';
+    const changes = (voucher, changed = {}) => changesOf(voucher, termsOf({ ...fieldsOf(voucher), ...changed }).terms);
+    assert.deepEqual(changes(row), {});
+    assert.deepEqual(changes(row, { more: localTime(Date.parse(more_at)) }), { more_at });
+    assert.deepEqual(changes({ ...row, more_at: '2026-01-31T12:30:00.250Z' }), {});
+    assert.deepEqual(changes({ ...row, more_at: '2026-01-31T12:31:00.000Z' }, { more: localTime(Date.parse(more_at)) }), { more_at });
+    assert.deepEqual(changes({ ...row, more_at }, { more: '' }), { more_at: '' });
 });
 
 test('a time in the hour that comes twice is no change', () => {
@@ -561,8 +573,8 @@ test('each reason of a field has words in Chinese', () => {
 
 test('what is wrong in a form is named', () => {
     assert.deepEqual(termsOf(form({ title: ' ', stock: 'x', limit: '0' })).wrong, ['title', 'stock', 'limit']);
-    const wrong = termsOf(form({ orders_per_user: '0', extend: '-1' })).wrong;
-    assert.deepEqual(wrong, ['orders_per_user', 'extend_s']);
+    const wrong = termsOf(form({ more: '?', orders_per_user: '0', extend: '-1' })).wrong;
+    assert.deepEqual(wrong, ['more_at', 'orders_per_user', 'extend_s']);
     assert.ok(wrong.every((name) => words.en[`must_${name}`] && words.zh[`must_${name}`]));
     assert.deepEqual(termsOf(form({ end: '2026-01-31T12:00:00' })).wrong, ['end_at']);
 });

@@ -190,6 +190,16 @@ test('a voucher is a scope of its own, unless it says otherwise', () => {
     assert.deepEqual(['9', '10'].map((id) => vouchers.get(id).scope), ['7', '10']);
 });
 
+test('a time of more units is kept while a stream speaks, and goes with the terms', () => {
+    const vouchers = createVouchers(() => 0, () => []);
+    const more = () => vouchers.get('7').moreMs;
+    vouchers.put({ ...VOUCHER, more_at: '2030-01-01T00:00:00Z' });
+    vouchers.hear('7', { remaining: 0, phase: 'sold_out' });
+    assert.equal(more(), Date.parse('2030-01-01T00:00:00Z'));
+    vouchers.put(VOUCHER);
+    assert.ok(Number.isNaN(more()));
+});
+
 test('a picture shows only where the policy lets it come from', () => {
     const vouchers = createVouchers(() => 0, () => ['https://a.example', 'http://b:8000']);
     const shown = (picture) => {

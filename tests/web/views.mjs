@@ -3,8 +3,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { createConfirm } from '../../web/admin/confirm.js';
+import { createDetails } from '../../web/admin/details.js';
 import { createForm } from '../../web/admin/form.js';
 import { createOrders } from '../../web/admin/orders.js';
+import { fieldsOf } from '../../web/admin/terms.js';
 import { createVoucher } from '../../web/admin/voucher.js';
 import { createRow } from '../../web/shop/view_order.js';
 import { createScope } from '../../web/shop/view_scope.js';
@@ -79,6 +81,21 @@ test('a sale that had ended and goes on can be bought again, in any quantity', (
     card.render(voucher, 'on_sale', idle);
     assert.ok(texts(card.root).includes('voucher.quantity'));
     assert.ok(texts(card.root).includes('buy.on_sale'));
+});
+
+test('a card that is sold out tells when more units come, until then', () => {
+    const [ended, now] = [Date.parse('2030-01-02T00:00:00Z'), Date.parse('2030-01-01T00:00:00Z')];
+    const moment = (ms, by) => `${ms} by ${by}`; // the day is shown if it is another one than the server's
+    const card = createCard('7', { ...voice, say: (key, values) => `${key} ${values?.at ?? ''}`.trim(), moment }, { payUrl: () => null });
+    const told = (phase, moreMs) => {
+        card.renderClock({ beginMs: 0, endMs: ended, moreMs }, phase, now);
+        const parts = under(card.root).filter(({ textContent, hidden }) => /more_at/.test(textContent) && !hidden);
+        return parts.map(({ textContent }) => textContent);
+    };
+    assert.deepEqual(told('sold_out', now + 1), [`voucher.more_at ${now + 1} by ${now}`]);
+    for (const [phase, moreMs] of [['on_sale', now + 1], ['ended', now + 1], ['sold_out', NaN], ['sold_out', now]]) {
+        assert.deepEqual(told(phase, moreMs), [], `${phase} ${moreMs}`);
+    }
 });
 
 test('an order of another voucher in the scope is named, with a link to it, and this one can be pressed again', () => {
@@ -195,7 +212,7 @@ test('the answer to a form neither closes nor marks another one', async () => {
     for (const answer of [{ status: 201, code: null, body: { id: '8' } }, noAnswer]) {
         const { answers, call } = calls();
         const [dialog, done] = [new Part(), []];
-        const names = 'title stock scope price currency begin end limit orders_per_user pay_within extend ticket work_bits description picture'.split(' ');
+        const names = 'title stock scope price currency begin end more limit orders_per_user pay_within extend ticket work_bits description picture'.split(' ');
         const inputs = names.map((field) => Object.assign(new Part(), { dataset: { field }, type: field === 'ticket' ? 'checkbox' : 'text' }));
         dialog.querySelectorAll = () => inputs;
         const form = createForm({ dialog, call, speech, now_ms: () => 0, done: ({ id }) => done.push(id), refresh() {} });
@@ -231,10 +248,38 @@ test('a scope is asked for with a new voucher alone', () => {
     assert.deepEqual([isOffered(), input.value], [false, '']);
 });
 
+test('a time that is half filled in is not sent as none', () => {
+    const names = Object.keys(fieldsOf({ begin_at: '2030-01-01T00:00:00Z', end_at: '2030-01-02T00:00:00Z' }));
+    const inputs = names.map((field) => Object.assign(new Part(), { dataset: { field }, type: field === 'ticket' ? 'checkbox' : 'text' }));
+    const dialog = new Part();
+    dialog.querySelectorAll = () => inputs;
+    const { answers, call } = calls();
+    const form = createForm({ dialog, call, speech, now_ms: () => 0, done() {}, refresh() {} });
+    form.open();
+    const more = inputs[names.indexOf('more')];
+    inputs[0].value = 'Tea';
+    more.validity = { badInput: true };
+    submit(dialog);
+    assert.deepEqual([answers.length, dialog.querySelector('[data-error-of="more"]').textContent], [0, 'must_more_at']);
+    more.validity = { badInput: false };
+    submit(dialog);
+    assert.equal(answers.length, 1);
+});
+
+test('a change of the time of more units reads as a time, its removal as none', () => {
+    const root = new Part();
+    const said = { ...speech, say: (key, values) => (key === 'member_is' ? `${values.name} is ${values.value}` : key) };
+    const details = createDetails({ root, speech: said, press() {}, may: () => true });
+    const event = (more_at) => ({ at: '2030-01-01T00:00:00Z', what: 'changed', by: 'ann', detail: { more_at } });
+    details.show({ details: true, row: {}, letters: [], audit: [event('2030-01-01T00:30:00.000Z'), event('')] });
+    const rows = root.querySelector('[data-audit]').children.map(({ children }) => children[1]);
+    assert.deepEqual(rows, [' changed (more_at is today) · ann', ' changed (more_at is none) · ann']);
+});
+
 test("a voucher's details name the others of its scope, also one that joins later", () => {
     const body = new Part();
     const template = { content: { firstElementChild: { cloneNode: () => body } } };
-    const said = { ...speech, say: (key, values) => `${key} ${values?.ids ?? ''}`.trim(), list: String, age: String };
+    const said = { ...speech, say: (key, values) => `${key} ${values?.ids ?? values?.time ?? ''}`.trim(), list: String, age: String };
     let ids = [];
     const made = createVoucher({ template, speech: said, press() {}, toggled() {}, may: () => true, others: () => ids });
     const row = { id: '7', scope: '7', title: 'Tea', state: 'open', version: 1, stock: 5, remaining: 5, begin_at: '2030-01-01T00:00:00Z', end_at: '2030-01-02T00:00:00Z' };
@@ -246,6 +291,9 @@ test("a voucher's details name the others of its scope, also one that joins late
     assert.doesNotMatch(terms(), /terms_scope/);
     ids = ['9', '10'];
     assert.match(terms(), /terms_scope 9,10/);
+    assert.doesNotMatch(terms(), /terms_more/);
+    made.take({ ...row, version: 2, more_at: '2030-01-01T12:00:00Z' }, null, 0);
+    assert.match(terms(), /terms_more today/);
 });
 
 test('expiry is held and released, of one voucher or of all, without a key or an ETag', async () => {

@@ -94,8 +94,9 @@ function auditRows(events, currency, speech) {
 
 // A term that was changed, as a person reads it.
 function memberOf(name, value, currency, speech) {
-    const moments = ['begin_at', 'end_at'];
+    const moments = ['begin_at', 'end_at', 'more_at'];
     const text = name === 'price_cents' ? speech.money(value, currency)
+        : value === '' ? speech.say('none')
         : moments.includes(name) ? speech.moment(Date.parse(value))
         : typeof value === 'boolean' ? speech.say(value ? 'yes' : 'no')
         : typeof value === 'number' ? speech.number(value) : String(value);

@@ -10,7 +10,7 @@ const ONCE = ['stock', 'scope']; // of a new voucher alone
 const FREEZE = ['price', 'currency', 'begin', 'limit', 'pay_within']; // when the sale begins
 
 // The field of a member, as the service's pointers name it.
-const FIELDS = { price_cents: 'price', begin_at: 'begin', end_at: 'end', pay_within_s: 'pay_within', extend_s: 'extend' };
+const FIELDS = { price_cents: 'price', begin_at: 'begin', end_at: 'end', more_at: 'more', pay_within_s: 'pay_within', extend_s: 'extend' };
 
 // now_ms(): the service's clock, as far as it is known. done(voucher, isNew): it is created, or changed. refresh(voucher):
 // it may be another one now.
@@ -21,7 +21,9 @@ export function createForm({ dialog, call, speech, now_ms, done, refresh }) {
     let keyOf = createKeys(), changed = null, sure = null; // changed: {voucher, etag}; null: a new one. sure: the terms that were asked about
 
     const input = (name) => inputs.find((at) => at.dataset.field === name);
-    const texts = () => Object.fromEntries(inputs.map((at) => [at.dataset.field, at.type === 'checkbox' ? at.checked : at.value]));
+    // A time that is half filled in reads as empty: it is wrong, not left out.
+    const textOf = (at) => (at.validity?.badInput ? '?' : at.value);
+    const texts = () => Object.fromEntries(inputs.map((at) => [at.dataset.field, at.type === 'checkbox' ? at.checked : textOf(at)]));
 
     function open(what = null) {
         changed = what;
@@ -45,7 +47,7 @@ export function createForm({ dialog, call, speech, now_ms, done, refresh }) {
     function newFields() {
         const begin = Math.ceil((now_ms() + HOUR_MS / 2) / HOUR_MS) * HOUR_MS;
         return { title: '', stock: '100', scope: '', price: '1.00', currency: 'CNY', begin: localTime(begin), end: localTime(begin + HOUR_MS),
-            limit: '1', orders_per_user: '3', pay_within: '900', extend: '120', ticket: false, work_bits: '0', description: '', picture: '' };
+            more: '', limit: '1', orders_per_user: '3', pay_within: '900', extend: '120', ticket: false, work_bits: '0', description: '', picture: '' };
     }
 
     function fill(fields) {

@@ -125,6 +125,7 @@ export function createVoucher({ template, speech, press, toggled, may, others })
                 speech.say('terms_pay', { time: speech.age(row.pay_within_s) }),
                 row.extend_s === 0 ? speech.say('terms_extend_never') : speech.say('terms_extend', { time: speech.age(row.extend_s) }),
             ]),
+            ...(row.more_at === undefined ? [] : [speech.say('terms_more', { time: speech.moment(Date.parse(row.more_at)) })]),
             row.ticket ? speech.say(row.work_bits > 0 ? 'terms_work' : 'terms_ticket', { bits: row.work_bits }) : speech.say('terms_open'),
             speech.say('terms_version', { version: String(row.version) }),
         ];

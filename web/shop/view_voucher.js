@@ -39,6 +39,7 @@ export function createCard(id, voice, { onBuy, payUrl }) {
         }),
         when: element('span', { class: 'hint' }),
         paused: element('p', { class: 'hint', hidden: true }),
+        more: element('p', { class: 'hint', hidden: true }),
         stock: element('p', { class: 'left', data: { remaining: '' } }),
         bar: element('span', {}),
         quantity: element('div', { class: 'quantity', hidden: true }),
@@ -66,6 +67,7 @@ export function createCard(id, voice, { onBuy, payUrl }) {
         element('div', { class: 'head' }, element('p', { class: 'price' }, parts.price, ' ', parts.each), parts.badge),
         element('p', { class: 'count' }, parts.clockLabel, ' ', parts.clock, ' ', parts.when),
         stock,
+        parts.more,
         parts.paused,
         parts.quantity,
         parts.buy,
@@ -239,7 +241,15 @@ export function createCard(id, voice, { onBuy, payUrl }) {
             parts.when,
             isOver ? '' : voice.say(isBefore ? 'voucher.opens_at' : 'voucher.ends_at', { at: voice.moment(at, now) }),
         );
+        renderMore(voucher, phase, now);
         return isOver ? Infinity : at - now;
+    }
+
+    // When more units come, until then.
+    function renderMore({ moreMs }, phase, now) {
+        const isToCome = phase === PHASE.SOLD_OUT && now < moreMs;
+        parts.more.hidden = !isToCome;
+        setText(parts.more, isToCome ? voice.say('voucher.more_at', { at: voice.moment(moreMs, now) }) : '');
     }
 
     // For a reader who has asked for more cards, of which this is the first.

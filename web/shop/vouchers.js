@@ -84,6 +84,7 @@ export function createVouchers(monotonic, pictureOrigins) {
             offer: read.offer,
             beginMs: Date.parse(read.begin_at),
             endMs: Date.parse(read.end_at),
+            moreMs: Date.parse(read.more_at), // NaN: it has none
             canSell: streamed ? before.canSell : canSell,
             remaining: streamed ? before.remaining : canSell ? read.remaining : null,
             phase: streamed ? before.phase : read.phase,
