@@ -15,7 +15,8 @@
 --       10, 11, 12, 13 ...   user, order id, user, order id ...
 --
 -- Returns { 'ok', now_ms, begin_ms, epoch, last, journal id, codes, more ... }, where codes has one for each user:
---   p placed   a already ordered   b already ordered in the scope, another voucher   s sold out   n not started   e ended   u paused   f no room in the journal
+--   p placed   a already ordered   s sold out   n not started   e ended   u paused   f no room in the journal
+--   b already ordered: another voucher of the scope
 --   h held: the sale reopened a moment ago, and no instance caches this (see shared/voucher.lua)
 --   m fewer units are left than the order asks for
 --   t the user has had as many orders as one may have: checked last, so that memory and Redis refuse alike
@@ -23,8 +24,8 @@
 --   q the key was used for an order of another quantity
 --   o the voucher has another offer: see below
 -- `more` has that order's id for each 'a', 'k', 'd' and 'q', the id and its voucher's for each 'b', and the units left
--- for each 'm', in order. `last` is the
--- newest journal id the voucher has ever had: as long as it stays the same, there is no new buyer.
+-- for each 'm', in order. `last` is the newest journal id the voucher has ever had: as long as it stays the same, there
+-- is no new buyer.
 --
 -- If the voucher has another offer than the call, no order is granted. The script returns { 'other', now_ms, begin_ms,
 -- epoch, last, the voucher's offer, codes, more ... }, with an 'o' for each user who would have been granted one. All

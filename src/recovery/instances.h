@@ -14,8 +14,7 @@ struct sk_instances *sk_instances_open(const struct sk_sale *sale);
 void sk_instances_close(struct sk_instances *instances); // after the links were closed; NULL is fine
 
 // The text of a session: "version+scopes start ttl name", with blanks between; versions that know no scopes do not say
-// so. Times in ms, the start as Unix time; the name
-// is the machine's with the port that it listens on.
+// so. Times in ms, the start as Unix time; the name is the machine's with the port that it listens on.
 enum { SK_INSTANCE_WORD_MAX = 79 }; // of version and name, characters
 
 struct sk_instance {

@@ -8,7 +8,7 @@
 #include "slot.h"
 #include "status.h"
 
-enum { NAME_SIZE = 48 }; // with two ids of 19 digits
+enum { NAME_SIZE = SK_TAG_SIZE + 24 };
 
 // "{7}", or with the id of a voucher whose tag is another one's: "{7}{9}".
 static void keys_put_name(int64_t id, const char *tag, char name[NAME_SIZE])

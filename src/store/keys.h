@@ -32,7 +32,7 @@ enum { SK_SHARED_SLOT = 4478 };
 // The instance of each session: a hash, session -> its description (recovery/instances.h).
 #define SK_KEY_INSTANCES "seckill:{shared}:instances"
 
-enum { SK_TAG_SIZE = 32, SK_KEY_SIZE = 72 };
+enum { SK_TAG_SIZE = 32, SK_KEY_SIZE = 80 };
 
 struct sk_voucher_keys {
     char voucher[SK_KEY_SIZE]; // hash: stock, window, state, epoch ...

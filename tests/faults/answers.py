@@ -237,7 +237,7 @@ def newcomers_are_served(world: World) -> list[str]:
     for fresh in world.fresh:
         event = fresh.event
         voucher = world.vouchers[event.voucher]
-        sold = "SOLD_OUT" if fresh.stock == 0 else "TOO_MANY_ORDERS" if world.has_had_all(voucher, event.user) else ""
+        sold = "SOLD_OUT" if fresh.stock == 0 else "TOO_MANY_ORDERS" if world.has_had_all(voucher, event.user, event.order) else ""
         due = voucher.window if voucher.window in REFUSALS else sold
         if event.code != due or (due == "" and event.status not in (201, 202)):
             complaints.append(f"with {fresh.stock} for sale {event.user} heard {event.status} {event.code}")

@@ -238,6 +238,7 @@ class Run:
             "title": f"Fault {self.fault.name}",
             "stock": self.fault.units,
             "price_cents": self.fault.habits.price,
+            "orders_per_user": self.fault.orders_most,
             "begin_at": (now - timedelta(hours=3)).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "end_at": (now + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
@@ -256,9 +257,10 @@ class Run:
         self.vouchers.append(document["id"])
         return document["id"]
 
-    def voucher_key(self) -> dict[str, str]:
-        """The header of the next voucher. It leads to the first of several shards if the row knows of no others."""
-        key = f"{self.fault.name}-{len(self.vouchers)}"
+    def voucher_key(self, name: str = "") -> dict[str, str]:
+        """The header of the next voucher, or of the one so named. It leads to the first of several shards if the row knows
+        of no others."""
+        key = f"{self.fault.name}-{name or len(self.vouchers)}"
         while self.fault.shards == 1 and slot_of(key) % len(self.stack.shards) != 0:
             key += "."
         return {"Idempotency-Key": key}

@@ -14,7 +14,7 @@ from rows_tools import in_background, sells, terms
 def create_until_it_is(run: Run, name: str, seconds: float = 8.0) -> None:
     """Retries its call with its key, at one instance after the other, as a careful client does."""
     title = f"wish {name}"
-    wish, headers = terms(run, 20, title=title), {"Idempotency-Key": f"{run.fault.name}-{name}"}
+    wish, headers = terms(run, 20, title=title), run.voucher_key(name)
     made: list[str] = []
     states: list[str] = []
     deadline, n = Deadline(seconds), 0

@@ -228,7 +228,7 @@ def held_over_restarts(run: Run) -> None:
             restart(instance)
         time.sleep(1 + IN_TIME_S)
         troubles = run.stack.instances[1].ask("GET", "/admin/troubles", headers=token)[1]["troubles"]
-        if status_of(run, order.order) != "unpaid" or [one["what"] for one in troubles] != ["EXPIRY_HELD"]:
+        if status_of(run, order.order) != "unpaid" or {one["what"] for one in troubles} != {"EXPIRY_HELD"}:
             run.seen_meanwhile.append(f"held, and the order is {status_of(run, order.order)}; troubles: {troubles}")
         if (status := run.stack.instances[n].ask("POST", f"{path}release-expiry", headers=token)[0]) != 200:
             raise Broken(f"expiry is not released: {status}")

@@ -52,9 +52,12 @@ def open_voucher(run: Run, units: int, begin_s: float = -3 * HOUR_S, end_s: floa
 def insert_vouchers(run: Run, count: int, units: int, epoch: int = 0) -> list[str]:
     """Many at once, bypassing the service, so not in Redis yet. `epoch`: how often they have been loaded."""
     rows = run.postgres.sql(
-        "with made as (insert into seckill_voucher (title, price_cents, orders_per_user, begin_at, end_at, created_at)"
-        f" select 'Fault {run.fault.name}', 1, {run.fault.orders_most}, now() - interval '3 hours', now() + interval '1 day',"
-        f" now() - interval '1 minute' from generate_series(1, {count}) returning id)"
+        "with drawn as (select nextval(pg_get_serial_sequence('seckill_voucher', 'id')) as id, number, shards"
+        f" from seckill_shard, generate_series(1, {count} * shards * least(shards, 2))),"
+        f" own as (select id from drawn where shard_of_slot(slot_of(id::text), shards) = number order by id limit {count}),"
+        " made as (insert into seckill_voucher (id, title, price_cents, orders_per_user, begin_at, end_at, created_at)"
+        f" overriding system value select id, 'Fault {run.fault.name}', 1, {run.fault.orders_most},"
+        " now() - interval '3 hours', now() + interval '1 day', now() - interval '1 minute' from own returning id)"
         " insert into voucher_stock (voucher_id, tag, slot, units, stock, epoch)"
         f" select id, id::text, slot_of(id::text), {units}, {units}, {epoch} from made returning voucher_id"
     )

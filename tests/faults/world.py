@@ -201,9 +201,10 @@ class World:
     def scope_of(self, voucher: Voucher) -> list[Voucher]:
         return [one for one in self.vouchers.values() if one.id == voucher.id or (one.scope and one.scope == voucher.scope)]
 
-    def has_had_all(self, voucher: Voucher, user: str) -> bool:
-        """Whether as many orders of the user have ended as allowed."""
-        return sum(order.user == user and order.status in ENDED for order in voucher.orders) >= voucher.orders_most
+    def has_had_all(self, voucher: Voucher, user: str, besides: str = "") -> bool:
+        """Whether as many orders of the user have ended as allowed, besides this one."""
+        ended = [order.id for order in voucher.orders if order.user == user and order.status in ENDED]
+        return len([order for order in ended if order != besides]) >= voucher.orders_most
 
     def orders(self) -> dict[str, Order]:
         return {order.id: order for voucher in self.vouchers.values() for order in voucher.orders}
