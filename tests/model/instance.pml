@@ -54,6 +54,14 @@ bit known[4];
 #define HAS_CLAIM (buyer[user] != 0)
 #endif
 
+/* The script also reads the buyers of the scope's other vouchers. Their fields may be missing, stale, or there before the
+ * order is: so what it finds there is free, whatever PostgreSQL has. The user's own field counts first. */
+#ifdef BREAK_SCOPE_FIRST
+#define MAY_BE_ELSEWHERE (user == 0)
+#else
+#define MAY_BE_ELSEWHERE (user == 0 && buyer[user] == 0)
+#endif
+
 #ifdef URLS
 byte id_epoch[IDS]; /* the epoch in an order's id */
 #define NOTE_ID_EPOCH id_epoch[id] = r_epoch
@@ -64,7 +72,7 @@ byte id_epoch[IDS]; /* the epoch in an order's id */
 proctype Holder(byte me)
 {
 	byte id, user, epoch, grant_run, outcome, instead;
-#if RETURNS > 0
+#if RETURNS > 0 || OTHERS > 0
 	byte number;
 #endif
 #ifdef KEEPS
@@ -94,6 +102,10 @@ idle:
 				MET(CLAIMED, journal[buyer[user]] && r_stock > 0);
 #endif
 				won[user] = won[user] || (live[user] == buyer[user])
+#if OTHERS > 0
+			:: MAY_BE_ELSEWHERE -> MET(IN_SCOPE, elsewhere);
+				assert(!won[user]) /* P6: a winner gets this voucher's order */
+#endif
 			:: !HAS_CLAIM && IS_HELD /* 503 LOADING, which is never cached */
 			:: !HAS_CLAIM && !IS_HELD && (IS_PAUSED || r_stock == 0) ->
 #ifdef MARKS
@@ -101,7 +113,7 @@ idle:
 #endif
 				assert(!won[user]) /* P6 */
 			:: !HAS_CLAIM && !IS_HELD && !IS_PAUSED && r_stock > 0 && next_id == IDS /* no more orders in this model */
-			:: else ->
+			:: !HAS_CLAIM && !IS_HELD && !IS_PAUSED && r_stock > 0 && next_id < IDS ->
 				id = next_id; next_id++; owner[id] = user; NOTE_ID_EPOCH;
 				redis_grant(id, user);
 				accepted[id] = 1;
@@ -232,7 +244,10 @@ again: /* stale: granted again, by place_orders.lua in its other mode; refused o
 		if
 		:: buyer[user] == id -> epoch = r_epoch; goto write
 		:: buyer[user] != id && (buyer[user] != 0 || r_stock == 0) -> skip
-		:: else ->
+#if OTHERS > 0
+		:: MAY_BE_ELSEWHERE -> skip
+#endif
+		:: buyer[user] == 0 && r_stock > 0 ->
 			clear_journal();
 			redis_grant(id, user); entry_lost[id] = 0;
 			if

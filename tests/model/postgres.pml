@@ -52,6 +52,8 @@ bit pg_retired;
  * given to that order. A refused order repeats its first answer. */
 #ifdef BREAK_INSTEAD
 #define NONE_INSTEAD skip
+#elif defined(REFUSED_NAMES_NONE)
+#define NONE_INSTEAD instead = 0
 #else
 #define NONE_INSTEAD instead = (status[id] >= CANCELLED -> 0 : instead)
 #endif
@@ -59,6 +61,33 @@ bit pg_retired;
 /* P1, by PostgreSQL's own counts */
 #define assert_books() \
 	assert(pg_stock + IS_LIVE(1) + IS_LIVE(2) + (status[1] == UNIT_GONE) + (status[2] == UNIT_GONE) == UNITS)
+
+/* The unique index of live orders: one of a user in the scope, which is this voucher and others (scope.pml). */
+#if OTHERS > 0
+bit elsewhere; /* user 0 has a live order of another voucher in the scope */
+#define IS_ELSEWHERE(user) (user == 0 && elsewhere)
+#define assert_one_in_scope() assert(!(live[0] != 0 && elsewhere))
+#else
+#define IS_ELSEWHERE(user) false
+#define assert_one_in_scope() skip
+#endif
+#ifdef BREAK_SCOPE_INDEX
+#define HAS_LIVE(user) (live[user] != 0)
+#else
+#define HAS_LIVE(user) (live[user] != 0 || IS_ELSEWHERE(user))
+#endif
+
+/* An order of another voucher never gets into the buyers of this one, and its unit returns. */
+#ifdef BREAK_SCOPE_FIELD
+#define LIVE_OF(user) (IS_ELSEWHERE(user) -> IDS : live[user])
+#else
+#define LIVE_OF(user) live[user]
+#endif
+#ifdef BREAK_SCOPE_UNIT
+#define REFUSED_FOR_LIVE(user) (IS_ELSEWHERE(user) -> SOLD_OUT : DUPLICATE)
+#else
+#define REFUSED_FOR_LIVE(user) DUPLICATE
+#endif
 
 /* place_orders() */
 inline pg_place(id, epoch, outcome, instead)
@@ -69,7 +98,7 @@ inline pg_place(id, epoch, outcome, instead)
 	:: epoch != pg_epoch -> outcome = STALE
 #endif
 	:: else ->
-		instead = live[owner[id]];
+		instead = LIVE_OF(owner[id]);
 		if
 		:: IS_LIVE(id) -> outcome = PLACED; MET(7, true)
 #if defined(BREAK_CANCELLED)
@@ -82,9 +111,12 @@ inline pg_place(id, epoch, outcome, instead)
 		:: status[id] == UNIT_GONE -> outcome = GONE; NONE_INSTEAD
 #endif
 #ifndef BREAK_UNIQUE
-		:: status[id] == UNKNOWN && live[owner[id]] != 0 ->
-			MET(2, true);
-			status[id] = REFUSED; outcome = DUPLICATE
+		:: status[id] == UNKNOWN && HAS_LIVE(owner[id]) ->
+			MET(2, live[owner[id]] != 0);
+#if OTHERS > 0
+			MET(SCOPE_REFUSES, IS_ELSEWHERE(owner[id]));
+#endif
+			status[id] = REFUSED; outcome = REFUSED_FOR_LIVE(owner[id])
 #endif
 		:: else ->
 			assert(status[id] == UNKNOWN); /* P2: an ended order never becomes live again */
@@ -94,7 +126,8 @@ inline pg_place(id, epoch, outcome, instead)
 				assert(live[owner[id]] == 0); /* P2 */
 				assert(!RETIRED_IN_PG);       /* a retired voucher sells nothing */
 				pg_stock--; status[id] = UNPAID; outcome = PLACED;
-				live[owner[id]] = id
+				live[owner[id]] = id;
+				assert_one_in_scope() /* P2 */
 			fi
 		fi
 	fi

@@ -29,9 +29,9 @@ byte s_j_epoch[IDS];
 #define NO_JOURNAL   (NO_PURCHASES && NO_RETURNS)
 #define IS_RETIRED  (RETIRED_IN_PG && r_state == AT_AN_END && opened == process)
 
-/* An order that is granted again has another entry, which stays when the first is dropped. Without returns the model may treat
- * both as one: a live order needs neither. */
-#if RETURNS > 0
+/* An order that is granted again has another entry, which stays when the first is dropped. Without returns and a scope the
+ * model may treat both as one: a live order needs neither. */
+#if RETURNS > 0 || OTHERS > 0
 byte j_number[IDS];
 #define NEW_NUMBER(id)   j_number[id]++
 #ifdef KEEPS

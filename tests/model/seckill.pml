@@ -45,6 +45,9 @@
 #ifndef CUTS
 #define CUTS 0 /* how often the second of two that share the work loses PostgreSQL */
 #endif
+#ifndef OTHERS
+#define OTHERS 0 /* orders of other vouchers in the scope: how often one is placed or ends */
+#endif
 #ifndef AWAYS
 #define AWAYS 0 /* how often the node of the sessions goes away: it is another node than the voucher's */
 #endif
@@ -63,6 +66,7 @@ byte busy; /* reconciles in progress: more than one only while `reconciles` last
 
 #include "told.pml"
 #include "postgres.pml"
+#include "scope.pml"
 #include "lock.pml"
 #include "redis.pml"
 #include "returns.pml"
@@ -80,6 +84,9 @@ init {
 #endif
 #if PAYS
 		run Payer();
+#endif
+#if OTHERS > 0
+		run Others();
 #endif
 #ifdef MARKS
 		run Hold();

@@ -10,12 +10,14 @@
 #define RETURN       14 /* B, for back */
 #define LATE_PAY     15 /* Y */
 #define AWAY         16
+#define IN_SCOPE     17 /* E, for elsewhere */
+#define SCOPE_REFUSES 18 /* D, for duplicate */
 c_decl {
-	static char met[17];
+	static char met[19];
 }
 #define MET(promise, when) \
 	if \
-	:: when -> c_code { if (!met[promise]) met[promise] = printf("met %c\n", "..234567SCORUNBYA"[promise]); } \
+	:: when -> c_code { if (!met[promise]) met[promise] = printf("met %c\n", "..234567SCORUNBYAED"[promise]); } \
 	:: else \
 	fi
 
