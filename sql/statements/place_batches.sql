@@ -1,5 +1,6 @@
 SELECT n, outcome, live_id, first_id, created_ms, gone_by, batch,
-       buyer_value(($1::integer[])[batch], ($2::bigint[])[batch], live_id) AS live,
+       CASE WHEN outcome IN ('duplicate', 'repeated', 'reused')
+            THEN buyer_value(($1::integer[])[batch], ($2::bigint[])[batch], live_id) END AS live,
        CASE WHEN outcome IN ('ended', 'gone')
             THEN ended_nth(($1::integer[])[batch], ($2::bigint[])[batch],
                            ($5::uuid[])[n + (SELECT coalesce(sum(c), 0) FROM unnest(($4::integer[])[:batch - 1]) AS c)])
