@@ -54,8 +54,8 @@ bit known[4];
 #define HAS_CLAIM (buyer[user] != 0)
 #endif
 
-/* The script also reads the buyers of the scope's other vouchers. Their fields may be missing, stale, or there before the
- * order is: so what it finds there is free, whatever PostgreSQL has. The user's own field counts first. */
+/* The script also reads the buyers of the scope's other vouchers, after its own. A field there may be missing or stale, or
+ * be there before the order is: so the script may find one at any time, or none, whatever PostgreSQL has. */
 #ifdef BREAK_SCOPE_FIRST
 #define MAY_BE_ELSEWHERE (user == 0)
 #else
@@ -93,7 +93,9 @@ idle:
 			asks--;
 			if
 			:: user = 0
+#ifndef ONE_USER
 			:: user = 1
+#endif
 			fi;
 			MET(6, won[user] && r_stock == 0);
 			if
@@ -104,7 +106,7 @@ idle:
 				won[user] = won[user] || (live[user] == buyer[user])
 #if OTHERS > 0
 			:: MAY_BE_ELSEWHERE -> MET(IN_SCOPE, elsewhere);
-				assert(!won[user]) /* P6: a winner gets this voucher's order */
+				assert(!won[user]) /* P6 */
 #endif
 			:: !HAS_CLAIM && IS_HELD /* 503 LOADING, which is never cached */
 			:: !HAS_CLAIM && !IS_HELD && (IS_PAUSED || r_stock == 0) ->

@@ -48,14 +48,14 @@ bit pg_retired;
 #define ENDED_BEFORE (NONE_FOR_IT(id) -> SOLD_OUT : ENDED)
 #endif
 
-/* For an order that was live. The user's other order may end before this answer reaches Redis: the field is deleted, not
- * given to that order. A refused order repeats its first answer. */
-#ifdef BREAK_INSTEAD
+/* The user's live order may end before this answer reaches Redis: the field is deleted, not given to that order. Only the
+ * first answer of a duplicate gives it away. */
+#if defined(BREAK_INSTEAD)
 #define NONE_INSTEAD skip
-#elif defined(REFUSED_NAMES_NONE)
-#define NONE_INSTEAD instead = 0
-#else
+#elif defined(BREAK_INSTEAD_REFUSED)
 #define NONE_INSTEAD instead = (status[id] >= CANCELLED -> 0 : instead)
+#else
+#define NONE_INSTEAD instead = 0
 #endif
 
 /* P1, by PostgreSQL's own counts */

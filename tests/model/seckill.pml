@@ -3,8 +3,8 @@
  * Each atomic step is one step of the real system: a Lua script in Redis, a statement in PostgreSQL.
  * Between two steps anything may happen: another process moves, an instance dies, Redis loses its data.
  *
- * Two users, UNITS units, at most two orders, in ASKS requests. The macros below limit the events. BREAK_... removes one
- * guard, and must fail. README.md explains how to read this.
+ * Two users (with ONE_USER only the first one asks), UNITS units, at most two orders, in ASKS requests. The macros below
+ * limit the events. BREAK_... removes one guard, and must fail. README.md explains how to read this.
  */
 #ifndef UNITS
 #define UNITS 1
@@ -46,7 +46,7 @@
 #define CUTS 0 /* how often the second of two that share the work loses PostgreSQL */
 #endif
 #ifndef OTHERS
-#define OTHERS 0 /* orders of other vouchers in the scope: how often one is placed or ends */
+#define OTHERS 0 /* how often an order of another voucher in the scope is placed or ends */
 #endif
 #ifndef AWAYS
 #define AWAYS 0 /* how often the node of the sessions goes away: it is another node than the voucher's */
