@@ -534,9 +534,9 @@ class Run:
         self.settle()
 
     def former_owners(self) -> list[Event]:
-        """Some users with an ended order; they may buy again."""
+        """Some users with an ended order; they may buy again, each once in a scope."""
         gone = {
-            (id, order.user): Event(0, 0, "buy", order.user, id, 0)
+            (voucher.scope or id, order.user): Event(0, 0, "buy", order.user, id, 0)
             for id, voucher in self.settled.vouchers.items()
             for order in voucher.orders
             if order.status in ENDED and not voucher.retired

@@ -49,13 +49,18 @@ bit pg_retired;
 #endif
 
 /* The user's live order may end before this answer reaches Redis: the field is deleted, not given to that order. Only the
- * first answer of a duplicate gives it away. */
+ * order for which this one was refused gets it. */
 #if defined(BREAK_INSTEAD)
 #define NONE_INSTEAD skip
 #elif defined(BREAK_INSTEAD_REFUSED)
 #define NONE_INSTEAD instead = (status[id] >= CANCELLED -> 0 : instead)
 #else
-#define NONE_INSTEAD instead = 0
+byte refused_for[IDS]; /* the order that was live then */
+#define REFUSED_FOR(id, other) refused_for[id] = other
+#define NONE_INSTEAD instead = (instead == refused_for[id] -> instead : 0)
+#endif
+#ifndef REFUSED_FOR
+#define REFUSED_FOR(id, other) skip
 #endif
 
 /* P1, by PostgreSQL's own counts */
@@ -116,7 +121,7 @@ inline pg_place(id, epoch, outcome, instead)
 #if OTHERS > 0
 			MET(SCOPE_REFUSES, IS_ELSEWHERE(owner[id]));
 #endif
-			status[id] = REFUSED; outcome = REFUSED_FOR_LIVE(owner[id])
+			status[id] = REFUSED; REFUSED_FOR(id, live[owner[id]]); outcome = REFUSED_FOR_LIVE(owner[id])
 #endif
 		:: else ->
 			assert(status[id] == UNKNOWN); /* P2: an ended order never becomes live again */
