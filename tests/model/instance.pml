@@ -72,10 +72,10 @@ byte id_epoch[IDS]; /* the epoch in an order's id */
 proctype Holder(byte me)
 {
 	byte id, user, epoch, grant_run, outcome, instead;
-#if RETURNS > 0 || OTHERS > 0
+#if RETURNS > 0 || OTHERS > 0 || defined(LINE)
 	byte number;
 #endif
-#ifdef KEEPS
+#if defined(KEEPS) || defined(LINE)
 	byte made; /* the epoch of its entry */
 #endif
 #ifdef SESSIONS
@@ -204,7 +204,7 @@ write:
 	:: DIES
 	:: outcome == PLACED -> atomic { created[id] = 1; won[user] = won[user] || (live[user] == id) }
 	:: outcome == DUPLICATE || outcome == SOLD_OUT || outcome == ENDED -> goto correct
-#ifdef KEEPS
+#if defined(KEEPS) || defined(LINE)
 	:: outcome == GONE && IS_LATE(id) -> goto correct
 	:: atomic { outcome == GONE && !IS_LATE(id) -> clear_journal(); let_go(); goto idle }
 #endif

@@ -32,7 +32,8 @@ inline remember()
 	s_journal[1] = journal[1]; s_j_epoch[1] = j_epoch[1];
 	s_journal[2] = journal[2]; s_j_epoch[2] = j_epoch[2];
 	COPY_NAMES(s_j_session, j_session);
-	returns_saved()
+	returns_saved();
+	line_saved()
 }
 
 inline forget()
@@ -52,7 +53,8 @@ inline redis_emptied()
 	r_state = MISSING; r_epoch = 0; r_stock = 0; opened = 0;
 	buyer[0] = 0; buyer[1] = 0; journal[1] = 0; journal[2] = 0; j_epoch[1] = 0; j_epoch[2] = 0;
 	CLEAR_NAMES(j_session);
-	returns_lost(0)
+	returns_lost(0);
+	line_lost(0)
 }
 
 hidden byte n;
@@ -72,6 +74,7 @@ end_quiet:
 		journal[2] = s_journal[2]; j_epoch[2] = s_j_epoch[2];
 		COPY_NAMES(j_session, s_j_session);
 		returns_lost(1);
+		line_lost(1);
 #ifdef IN_PLACE
 		NODE_LOST(false);
 #else

@@ -7,14 +7,15 @@
 #define NO_UNIT   4 /* refused, because there was no unit */
 #define CANCELLED 5 /* was live: cancelled, expired or refunded, and its unit returned */
 #define UNIT_GONE 6 /* was live: refunded, and its unit did not return */
+#define PASSED    7 /* was live: its unit went to the next in line */
 #define IS_LIVE(id) (status[id] == UNPAID || status[id] == PAID)
 byte pg_stock = UNITS;
 byte pg_epoch = 1;
 byte status[IDS];
 byte owner[IDS];  /* the user of an order */
 byte live[USERS]; /* their live order */
-#ifdef KEEPS
-byte gone_epoch[IDS];  /* for UNIT_GONE: the epoch of the refund's entry; 0: a reconcile settled the refund */
+#if defined(KEEPS) || defined(LINE)
+byte gone_epoch[IDS];  /* for those two: the epoch of the return's entry; 0: a reconcile settled it */
 byte gone_number[IDS]; /* ... and the newest purchase's entry at the refund */
 #endif
 #ifdef RETIRES
@@ -67,6 +68,41 @@ byte refused_for[IDS]; /* the order that was live then */
 #define assert_books() \
 	assert(pg_stock + IS_LIVE(1) + IS_LIVE(2) + (status[1] == UNIT_GONE) + (status[2] == UNIT_GONE) == UNITS)
 
+/* Orders that wait in the line: line.pml */
+#ifdef LINE
+byte line[USERS];   /* the user's order that waits; 0: none */
+byte heir_of[IDS];  /* the order that got its unit; 0: none */
+bit promoted[IDS];  /* it waited once */
+byte before[IDS];   /* whose unit it got; 0: one that a script took */
+#define PROMOTES 4
+byte p_last;        /* the newest `promote` entry that was carried out */
+byte p_heirs[PROMOTES]; /* who got the unit of each; 0: nobody */
+#define WAITS(user)    (line[user] != 0)
+#define SOMEONE_WAITS  (line[0] != 0 || line[1] != 0)
+#define NEXT_IN_LINE   (line[0] != 0 && (line[1] == 0 || line[0] < line[1]) -> line[0] : line[1])
+
+/* Who has the unit by now: an heir that has ended has passed it on, or it has returned to the stock. */
+inline last_heir(heir)
+{
+	do
+	:: heir != 0 && status[heir] == PASSED -> heir = heir_of[heir]
+	:: heir != 0 && status[heir] >= CANCELLED && status[heir] != PASSED -> heir = 0; break
+	:: else -> break
+	od
+}
+
+/* part of a step of PostgreSQL */
+inline give_to_next(heir)
+{
+	heir = NEXT_IN_LINE;
+	line[owner[heir]] = 0; status[heir] = UNPAID; promoted[heir] = 1;
+	assert(live[owner[heir]] == 0); /* P2 */
+	live[owner[heir]] = heir
+}
+#else
+#define WAITS(user) false
+#endif
+
 /* The unique index of live orders: one of a user in the scope, which is this voucher and others (scope.pml). */
 #if OTHERS > 0
 bit elsewhere; /* user 0 has a live order of another voucher in the scope */
@@ -79,12 +115,14 @@ bit elsewhere; /* user 0 has a live order of another voucher in the scope */
 #ifdef BREAK_SCOPE_INDEX
 #define HAS_LIVE(user) (live[user] != 0)
 #else
-#define HAS_LIVE(user) (live[user] != 0 || IS_ELSEWHERE(user))
+#define HAS_LIVE(user) (live[user] != 0 || WAITS(user) || IS_ELSEWHERE(user))
 #endif
 
 /* An order of another voucher never gets into the buyers of this one, and its unit returns. */
 #ifdef BREAK_SCOPE_FIELD
 #define LIVE_OF(user) (IS_ELSEWHERE(user) -> IDS : live[user])
+#elif defined(LINE) && !defined(BREAK_HEIR_NAMED) /* nor does one that waited: its own entry brings it */
+#define LIVE_OF(user) (promoted[live[user]] -> 0 : live[user])
 #else
 #define LIVE_OF(user) live[user]
 #endif
@@ -112,8 +150,13 @@ inline pg_place(id, epoch, outcome, instead)
 #elif defined(BREAK_REVIVE)
 		:: status[id] == REFUSED || status[id] == NO_UNIT -> outcome = ENDED_BEFORE; NONE_INSTEAD
 #else
-		:: status[id] >= REFUSED && status[id] != UNIT_GONE -> outcome = ENDED_BEFORE; NONE_INSTEAD
+		:: status[id] >= REFUSED && status[id] < UNIT_GONE -> outcome = ENDED_BEFORE; NONE_INSTEAD
+#ifdef BREAK_PASSED_RETURNS
+		:: status[id] == PASSED -> outcome = ENDED_BEFORE; NONE_INSTEAD
 		:: status[id] == UNIT_GONE -> outcome = GONE; NONE_INSTEAD
+#else
+		:: status[id] >= UNIT_GONE -> outcome = GONE; NONE_INSTEAD
+#endif
 #endif
 #ifndef BREAK_UNIQUE
 		:: status[id] == UNKNOWN && HAS_LIVE(owner[id]) ->
@@ -121,7 +164,7 @@ inline pg_place(id, epoch, outcome, instead)
 #if OTHERS > 0
 			MET(SCOPE_REFUSES, IS_ELSEWHERE(owner[id]));
 #endif
-			status[id] = REFUSED; REFUSED_FOR(id, live[owner[id]]); outcome = REFUSED_FOR_LIVE(owner[id])
+			status[id] = REFUSED; REFUSED_FOR(id, instead); outcome = REFUSED_FOR_LIVE(owner[id])
 #endif
 		:: else ->
 			assert(status[id] == UNKNOWN); /* P2: an ended order never becomes live again */

@@ -19,6 +19,34 @@ byte s_buyer[USERS];
 bit s_journal[IDS];
 byte s_j_epoch[IDS];
 
+/* A `promote` entry (line.pml): one at a time in this model. */
+#ifdef LINE
+bit p_noted, s_p_noted;
+byte p_epoch, s_p_epoch;
+byte p_number; /* its journal id */
+#define NO_PROMOTION (!p_noted)
+
+/* An heir's field may still be taken: by an order of its user that is refused, or one of before. Then nothing is done yet. */
+#ifdef BREAK_PROMOTE_TAKEN
+#define MAY_INSTALL(heir) true
+#else
+#define MAY_INSTALL(heir) (buyer[owner[heir]] == 0 || buyer[owner[heir]] == heir)
+#endif
+
+/* A return of an order that got its unit so waits for the entry that gives it, unless Redis has it already. */
+#ifdef BREAK_HEIR_CHAIN
+#define CAME_BEFORE(id) true
+#else
+#define CAME_BEFORE(id) (!promoted[id] || buyer[owner[id]] == id || !EARLIER(id))
+#endif
+#define EARLIER(id) (before[id] == 0 -> p_noted && p_heirs[p_number] == id : noted[ENTRY(before[id], CANCEL)])
+#define MAY_SETTLE(id) (CAME_BEFORE(id) && (buyer[owner[id]] != id || heir == 0 || MAY_INSTALL(heir)))
+#define HAS_ENDED(heir) (heir != 0 && !IS_LIVE(heir))
+#else
+#define NO_PROMOTION true
+#define MAY_SETTLE(id) true
+#endif
+
 #ifdef BREAK_RUN
 #define CAN_SELL (r_state == OPEN)
 #else
@@ -26,15 +54,15 @@ byte s_j_epoch[IDS];
 #endif
 #define CAN_RECOVER (r_state == OPEN && opened == process && !NO_JOURNAL)
 #define NO_PURCHASES (!journal[1] && !journal[2])
-#define NO_JOURNAL   (NO_PURCHASES && NO_RETURNS)
+#define NO_JOURNAL   (NO_PURCHASES && NO_RETURNS && NO_PROMOTION)
 #define IS_RETIRED  (RETIRED_IN_PG && r_state == AT_AN_END && opened == process)
 
 /* An order that is granted again has another entry, which stays when the first is dropped. Without returns and a scope the
  * model may treat both as one: a live order needs neither. */
-#if RETURNS > 0 || OTHERS > 0
+#if RETURNS > 0 || OTHERS > 0 || defined(LINE)
 byte j_number[IDS];
 #define NEW_NUMBER(id)   j_number[id]++
-#ifdef KEEPS
+#if defined(KEEPS) || defined(LINE)
 #define NOTE_NUMBER      number = j_number[id]; made = j_epoch[id]
 #define FORGET_NUMBER    number = 0; made = 0
 #else

@@ -24,7 +24,7 @@
 #define IS_LATE(id) false
 #elif defined(BREAK_GONE_NUMBER)
 #define IS_LATE(id) (number > gone_number[id])
-#elif MOVES > 2
+#elif MOVES > 2 || defined(LINE)
 #define IS_LATE(id) (made > gone_epoch[id] || (made == gone_epoch[id] && number > gone_number[id]))
 #endif
 
@@ -47,8 +47,19 @@ inline pg_return(id, move, epoch, by_entry, outcome)
 			gone_epoch[id] = (move == KEEP && by_entry -> epoch : 0);
 			gone_number[id] = (move == KEEP && by_entry -> j_number[id] : 0);
 #endif
-			pg_stock = pg_stock + (move != KEEP);
 			live[owner[id]] = 0; won[owner[id]] = 0;
+			if
+#ifdef LINE
+			:: move != KEEP && SOMEONE_WAITS ->
+				status[id] = PASSED;
+				gone_epoch[id] = (by_entry -> epoch : 0);
+				gone_number[id] = (by_entry -> j_number[id] : 0);
+				give_to_next(heir_of[id]); before[heir_of[id]] = id
+			:: else -> pg_stock = pg_stock + (move != KEEP)
+#else
+			:: true -> pg_stock = pg_stock + (move != KEEP)
+#endif
+			fi;
 			outcome = RETURNED
 		:: status[id] >= CANCELLED -> outcome = RETURNED;
 #ifdef BREAK_RETURN_TWICE
@@ -56,6 +67,9 @@ inline pg_return(id, move, epoch, by_entry, outcome)
 #endif
 		:: else -> outcome = NOT_MOVED
 		fi;
+#ifdef LINE
+		heir = heir_of[id]; last_heir(heir);
+#endif
 		assert_books()
 	fi
 }
@@ -131,6 +145,12 @@ inline returns_forgotten()
 	e = 0
 }
 
+#ifdef LINE
+#define NO_HEIR heir = 0
+#else
+#define NO_HEIR skip
+#endif
+
 /* A rebuild and retiring settle the journal's returns. They leave Redis's stock alone: it is read from PostgreSQL later. */
 inline rebuild_drop(id, move, mine)
 {
@@ -138,11 +158,15 @@ inline rebuild_drop(id, move, mine)
 	:: STILL_OURS(mine) -> note_gone(id, move)
 	:: else
 	fi;
-	id = 0; move = 0
+	NO_HEIR; id = 0; move = 0
 }
 
 /* Branches of their loops over the journal, with their current entry. */
+#ifdef LINE
+#define RETURN_IN_HAND byte id, move, heir;
+#else
 #define RETURN_IN_HAND byte id, move;
+#endif
 #ifdef BREAK_DROP_RETURNS
 #define settle_returns(epoch) \
 	:: atomic { !NO_RETURNS -> choose_entry(); noted[e] = 0; n_epoch[e] = 0; goto settle }
@@ -150,13 +174,13 @@ inline rebuild_drop(id, move, mine)
 #define settle_returns(epoch) \
 	:: atomic { !NO_RETURNS -> read_entry(); pg_return(id, move, epoch, false, outcome) }; \
 		if \
-		:: outcome == STALE -> id = 0; move = 0; goto rest \
+		:: outcome == STALE -> NO_HEIR; id = 0; move = 0; goto rest \
 		:: atomic { else -> rebuild_drop(id, move, epoch); goto settle } \
 		fi
 #endif
 #define return_retired() \
 	:: atomic { !NO_RETURNS -> read_entry(); pg_return(id, move, NO_EPOCH, false, outcome) }; \
-		atomic { note_gone(id, move); id = 0; move = 0; goto drop }
+		atomic { note_gone(id, move); NO_HEIR; id = 0; move = 0; goto drop }
 
 /* note_return.lua */
 #ifdef BREAK_NOTE_LOADING
@@ -202,7 +226,12 @@ inline return_in_redis(id)
 #endif
 		buyer[owner[id]] = 0;
 		if
+#ifdef LINE
+		:: heir != 0 -> buyer[owner[heir]] = heir; MET(PASSES_ON, true)
+		:: heir == 0 && status[id] != UNIT_GONE -> unit_comes()
+#else
 		:: status[id] != UNIT_GONE -> unit_comes()
+#endif
 		:: else
 		fi
 	fi;
@@ -244,7 +273,7 @@ inline judge_return(id)
 
 /* ---- an instance that returns orders; Returner(1) only takes entries from the journal ---- */
 
-inline put_down() { returning--; id = 0; move = 0; epoch = 0; grant_run = 0; outcome = 0 }
+inline put_down() { NO_HEIR; returning--; id = 0; move = 0; epoch = 0; grant_run = 0; outcome = 0 }
 
 #define FAILS \
 	atomic { crashes > 0 -> crashes--; put_down(); goto idle }
@@ -268,6 +297,9 @@ inline put_down() { returning--; id = 0; move = 0; epoch = 0; grant_run = 0; out
 proctype Returner(bit me)
 {
 	byte id, move, epoch, grant_run, outcome;
+#ifdef LINE
+	byte heir;
+#endif
 end_idle:
 idle:
 	atomic {
@@ -320,12 +352,15 @@ write:
 	:: atomic { outcome == STALE -> goto again }
 	:: atomic { outcome == NOT_MOVED -> drop_return(id, move); put_down(); goto idle } /* XDEL */
 	:: atomic {
-		outcome == RETURNED ->
+		outcome == RETURNED && (IS_LATE_RETURN || MAY_SETTLE(id)) ->
 #ifndef BREAK_REDIS_FIRST
 		return_in_redis(id);
 #endif
 		settle_return(id, move); put_down(); goto idle
 	}
+#ifdef LINE
+	:: atomic { outcome == RETURNED && HAS_ENDED(heir) && !MAY_SETTLE(id) -> MET(ASKS_AGAIN, true); goto write }
+#endif
 	fi;
 again: /* stale: noted again under the new epoch; a retired voucher needs none */
 	if

@@ -70,6 +70,7 @@ byte busy; /* reconciles in progress: more than one only while `reconciles` last
 #include "lock.pml"
 #include "redis.pml"
 #include "returns.pml"
+#include "line.pml"
 #include "instance.pml"
 #include "upkeep.pml"
 #include "misfortune.pml"
@@ -87,6 +88,9 @@ init {
 #endif
 #if OTHERS > 0
 		run Others();
+#endif
+#ifdef LINE
+		run Joiner(); run Promoter(0); run Promoter(1);
 #endif
 #ifdef MARKS
 		run Hold();

@@ -12,12 +12,15 @@
 #define AWAY         16
 #define IN_SCOPE     17 /* E, for elsewhere */
 #define SCOPE_REFUSES 18 /* D, for duplicate */
+#define PASSES_ON    19 /* H, for heir */
+#define PROMOTES_ONE 20 /* P */
+#define ASKS_AGAIN   21 /* W, for who has it by now */
 c_decl {
-	static char met[19];
+	static char met[22];
 }
 #define MET(promise, when) \
 	if \
-	:: when -> c_code { if (!met[promise]) met[promise] = printf("met %c\n", "..234567SCORUNBYAED"[promise]); } \
+	:: when -> c_code { if (!met[promise]) met[promise] = printf("met %c\n", "..234567SCORUNBYAEDHPW"[promise]); } \
 	:: else \
 	fi
 

@@ -74,6 +74,15 @@ settle:
 		:: else -> atomic { rebuild_xdel(2, mine) }; goto settle
 		fi
 	settle_returns(mine)
+#ifdef LINE
+	:: atomic { p_noted -> /* its unit is in PostgreSQL's stock, or its heir is live */
+		if
+		:: STILL_OURS(mine) -> p_noted = 0; p_epoch = 0
+		:: else
+		fi;
+		goto settle
+	}
+#endif
 	:: atomic { NO_JOURNAL -> skip }
 #else
 	:: true
