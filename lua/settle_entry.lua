@@ -27,8 +27,11 @@ end
 for i = 3, #ARGV, 4 do
   local units, order, user, live = tonumber(ARGV[i]), ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local held = redis.call('HGET', KEYS[2], user)
+  local had = string.match(live, '^%-(%d*)$')
+  if had and had ~= '' then -- also where the order had only waited, and was no buyer's
+    redis.call('HSET', KEYS[5], user, had)
+  end
   if held and string.sub(held, 1, 36) == order then
-    local had = string.match(live, '^%-(%d*)$')
     if live ~= '' and not had then
       redis.call('HSET', KEYS[2], user, live)
     else
@@ -38,9 +41,6 @@ for i = 3, #ARGV, 4 do
     if key then
       redis.call('HSET', KEYS[4], user .. ' ' .. key, held)
       redis.call('EXPIRE', KEYS[4], kept_s)
-    end
-    if had and had ~= '' then
-      redis.call('HSET', KEYS[5], user, had)
     end
     if units > 0 and redis.call('HINCRBY', KEYS[1], 'stock', units) == units then
       reopen(KEYS[1], clock_ms())

@@ -24,12 +24,23 @@ SELECT 'voucher ' || id || ' has counted ' || counted || ' live orders of ' || l
   FROM books
  WHERE counted <> live
 UNION ALL
-SELECT 'P2: ' || o.user_id || ' has ' || count(*) || ' live orders in the scope of voucher ' || min(o.voucher_id)
+SELECT 'P2: ' || o.user_id || ' has ' || count(*) || ' orders in the scope of voucher ' || min(o.voucher_id)
   FROM voucher_order o
   JOIN voucher_stock s USING (voucher_id)
- WHERE o.status IN ('unpaid', 'paid')
+ WHERE o.status IN ('waiting', 'unpaid', 'paid')
  GROUP BY coalesce(s.scope, s.voucher_id), o.user_id
 HAVING count(*) > 1
+UNION ALL
+SELECT 'voucher ' || s.voucher_id || ' has counted ' || s.waiting || ' orders that wait of ' || count(o.id)
+  FROM voucher_stock s
+  LEFT JOIN voucher_order o ON o.voucher_id = s.voucher_id AND o.status = 'waiting'
+ GROUP BY s.voucher_id
+HAVING s.waiting <> count(o.id)
+UNION ALL
+SELECT 'order ' || o.id || ' waits in voucher ' || v.id || ', which is retired'
+  FROM voucher_order o
+  JOIN seckill_voucher v ON v.id = o.voucher_id
+ WHERE o.status = 'waiting' AND v.state = 'retired'
 UNION ALL
 SELECT user_id || ' has ' || count(*) || ' orders of voucher ' || voucher_id || ' under one key'
   FROM voucher_order
@@ -48,12 +59,13 @@ SELECT 'order ' || o.id || ' is ' || o.status || ', its last event: ' || coalesc
   LEFT JOIN LATERAL (SELECT m.status FROM order_event m
                       WHERE m.order_id = o.id AND coalesce(m.type, 'moved') = 'moved'
                       ORDER BY m.seq DESC LIMIT 1) e ON true
- WHERE o.status NOT IN ('unpaid', 'refused') AND e.status IS DISTINCT FROM o.status
+ WHERE o.status NOT IN ('waiting', 'unpaid', 'refused') AND e.status IS DISTINCT FROM o.status
 UNION ALL
 SELECT 'order ' || o.id || ' is ' || o.status || ', and the feed has ' || coalesce(p.times, 0) || ' events of its placement'
   FROM voucher_order o
-  LEFT JOIN (SELECT id, count(*) AS times FROM order_placed, unnest(ids) AS id GROUP BY id) p USING (id)
- WHERE coalesce(p.times, 0) <> (CASE WHEN o.status = 'refused' THEN 0 ELSE 1 END)
+  LEFT JOIN (SELECT id, count(*) AS times, bool_and(joined) AS joined FROM order_placed, unnest(ids) AS id GROUP BY id) p
+         USING (id)
+ WHERE coalesce(p.times, 0) <> (CASE WHEN o.status = 'refused' AND p.joined IS NOT TRUE THEN 0 ELSE 1 END)
    AND NOT EXISTS (SELECT FROM archived_voucher a WHERE a.voucher_id = o.voucher_id)
 UNION ALL
 SELECT 'order ' || o.id || ' is refused, and the feed has ' || count(e.seq) || ' events of that'

@@ -83,7 +83,7 @@ static bool lists_read_voucher(const struct sk_context *context, struct sk_reque
 // Whether orders in PostgreSQL may have this status.
 static bool orders_may_be(const char *status)
 {
-    static const char *const all[] = {"unpaid", "paid", "cancelled", "expired", "refused", "refunded"};
+    static const char *const all[] = {"waiting", "unpaid", "paid", "cancelled", "expired", "refused", "refunded"};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (strcmp(status, all[i]) == 0)
             return true;

@@ -541,7 +541,11 @@ void sk_answer_order(const struct sk_answers *answers, struct sk_request *reques
 void sk_answer_repeated(const struct sk_answers *answers, struct sk_request *request, const char *order_id,
                         const struct sk_answer *answer)
 {
-    bool pending = answer->status != NULL && strcmp(answer->status, "pending") == 0;
+    enum sk_verdict verdict = SK_VERDICT_PLACED;
+    if (answer->status != NULL && strcmp(answer->status, "pending") == 0)
+        verdict = SK_VERDICT_ACCEPTED;
+    else if (answer->status != NULL && strcmp(answer->status, "waiting") == 0)
+        verdict = SK_VERDICT_WAITING;
     struct sk_response *response = answer_make_bare(request, type_json, answer->body, strlen(answer->body));
-    answer_order_at(answers, request, pending ? SK_VERDICT_ACCEPTED : SK_VERDICT_PLACED, response, order_id);
+    answer_order_at(answers, request, verdict, response, order_id);
 }

@@ -86,7 +86,8 @@ bool sk_answer_preflight(const struct sk_answers *answers, struct sk_request *re
 void sk_answer_order(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                      const struct sk_order_shown *order, bool respond_async);
 
-// Repeats the first answer of an order; `answer` has its document. 202 if its status is known and "pending", else 201.
+// Repeats the first answer of an order; `answer` has its document. 202 if its status is known, and
+// "pending" or "waiting", else 201.
 void sk_answer_repeated(const struct sk_answers *answers, struct sk_request *request, const char *order_id,
                         const struct sk_answer *answer);
 

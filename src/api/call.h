@@ -57,6 +57,7 @@ struct sk_call {
     uint16_t quantity;       // units to buy
     uint16_t checked;        // GET /vouchers/events: so many of its vouchers were checked, and exist
     bool respond_async;      // the client does not wait for the commit
+    bool waits;              // POST /seckill/{id}: it joins the line if there is no unit
 };
 
 _Static_assert(sizeof(struct sk_call) <= SK_REQUEST_NOTE_SIZE, "a call is a request's note");

@@ -179,7 +179,7 @@ void sk_create_voucher(struct sk_control *control, const char *key, const char *
                        uint64_t handle)
 {
     struct creation *creation = sk_query_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *creation, creation_start);
-    char own_key[SK_UUID_SIZE];
+    char own_key[SK_UUID_SIZE], line[SK_LINE_SIZE];
     if (creation == NULL)
         return;
     if (key == NULL) {
@@ -213,6 +213,7 @@ void sk_create_voucher(struct sk_control *control, const char *key, const char *
         sk_command_add_number(command, terms->scope);
     else
         sk_command_add(command, NULL);
+    sk_command_add(command, terms->waitlist == 0 ? NULL : sk_terms_line(terms, line));
     sk_command_start(command);
 }
 

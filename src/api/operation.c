@@ -310,6 +310,7 @@ void sk_operate_change(struct sk_control *control, const struct sk_operation *op
                        uint64_t handle)
 {
     struct operate *operate = operate_new(control, operation, SK_STATEMENT_CHANGE_VOUCHER, handle);
+    char line[SK_LINE_SIZE];
     if (operate == NULL)
         return;
     struct sk_command *command = &operate->command;
@@ -328,6 +329,7 @@ void sk_operate_change(struct sk_control *control, const struct sk_operation *op
     operate_add_term(operate, terms->extend_s);
     operate_add_term(operate, terms->orders_per_user);
     operate_add_term(operate, terms->more_ms);
+    sk_command_add(command, sk_terms_line(terms, line));
     sk_command_start(command);
 }
 

@@ -49,7 +49,7 @@ static char *order_json_put_time(char *at, const char *name, size_t n, int64_t u
 size_t sk_order_json(char out[SK_ORDER_JSON_SIZE], const struct sk_order_shown *order)
 {
     enum { NAMES_MAX = 176, TIMES = 2 }; // names and punctuation
-    _Static_assert(NAMES_MAX + SK_UUID_CHARS + SK_USER_MAX + 4 * SK_NUMBER_SIZE + SK_CURRENCY_SIZE + SK_STATUS_MAX +
+    _Static_assert(NAMES_MAX + SK_UUID_CHARS + SK_USER_MAX + 5 * SK_NUMBER_SIZE + SK_CURRENCY_SIZE + SK_STATUS_MAX +
                            TIMES * SK_TIME_SIZE <
                        SK_ORDER_JSON_SIZE - 1,
                    "the longest order, and one more character");
@@ -64,6 +64,8 @@ size_t sk_order_json(char out[SK_ORDER_JSON_SIZE], const struct sk_order_shown *
     at = PUT(at, ",\"status\":\"");
     at = order_json_put(at, order->status, strlen(order->status));
     at = PUT(at, "\"");
+    if (order->waits)
+        at = order_json_put_number(PUT(at, ",\"place\":"), (uint64_t)order->place);
     at = PUT_TIME(at, "created_at", order->created_ms);
     at = PUT_TIME(at, "expires_at", order->expires_ms);
     at = PUT(at, "}");

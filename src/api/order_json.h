@@ -3,6 +3,7 @@
 #ifndef SK_API_ORDER_JSON_H
 #define SK_API_ORDER_JSON_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,8 @@ struct sk_order_shown {
     const char *status;           // at most SK_STATUS_MAX
     int64_t created_ms;           // Unix ms, by PostgreSQL's clock; 0: not known yet
     int64_t expires_ms;           // 0: never, or not known yet
+    bool waits;                   // in a line: then
+    int64_t place;                // so many are before it
 };
 
 // Room for the longest order and one more character.

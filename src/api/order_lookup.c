@@ -428,7 +428,7 @@ static bool order_read_wait(const struct sk_context *context, struct sk_request 
     if (!sk_call_read_wait(context, request))
         return false;
     if (call->only_while != NULL && !sk_waiting_may_change(call->only_while))
-        return sk_answer_parameter(context->answers, request, "while", "must be pending or unpaid");
+        return sk_answer_parameter(context->answers, request, "while", "must be pending, waiting or unpaid");
     if (call->only_while != NULL && sk_request_query(request, "wait", NULL) == NULL)
         return sk_answer_parameter(context->answers, request, "while", "needs wait");
     return true;

@@ -108,15 +108,20 @@ static void purchase_answer_order(const struct sk_context *context, struct sk_re
                                   const struct sk_purchase_result *result)
 {
     const struct sk_call *call = sk_call_of(request);
+    enum sk_purchase_code code = result->code;
     const struct sk_order_shown order = {.id = result->order_id,
                                          .user = call->user,
                                          .voucher_id = call->voucher_id,
                                          .quantity = call->quantity,
-                                         .status = result->code == SK_PURCHASE_ACCEPTED ? "pending" : "unpaid",
+                                         .status = code == SK_PURCHASE_ACCEPTED  ? "pending"
+                                                   : code == SK_PURCHASE_WAITING ? "waiting"
+                                                                                 : "unpaid",
                                          .price = result->price,
                                          .created_ms = result->created_ms,
-                                         .expires_ms = result->expires_ms};
-    sk_answer_order(context->answers, request, sk_verdict_of_purchase(result->code), &order, call->respond_async);
+                                         .expires_ms = result->expires_ms,
+                                         .waits = code == SK_PURCHASE_WAITING,
+                                         .place = result->left};
+    sk_answer_order(context->answers, request, sk_verdict_of_purchase(code), &order, call->respond_async);
 }
 
 static void purchase_on_first_order(const struct sk_context *context, struct sk_request *request,
@@ -142,7 +147,7 @@ static void purchase_answer(const struct sk_context *context, struct sk_request 
 {
     enum sk_purchase_code code = result->code;
     char detail[64];
-    if (code == SK_PURCHASE_PLACED || code == SK_PURCHASE_ACCEPTED) {
+    if (code == SK_PURCHASE_PLACED || code == SK_PURCHASE_ACCEPTED || code == SK_PURCHASE_WAITING) {
         purchase_answer_order(context, request, result);
     } else if (result->repeats) {
         purchase_answer_again(context, request, result->order_id);
@@ -201,25 +206,37 @@ static uint64_t purchase_fingerprint(const char *key)
     return hash == 0 ? 1 : hash;
 }
 
+enum { QUANTITY, WAIT, MEMBERS };
+
 // False: the request was answered.
-static bool purchase_read_quantity(const struct sk_context *context, struct sk_request *request)
+static bool purchase_read_body(const struct sk_context *context, struct sk_request *request)
 {
-    static const struct sk_field members[] = {
-        {.name = "quantity", .detail = "must be an integer from 1 to the limit", .optional = true}};
+    static const struct sk_field members[MEMBERS] = {
+        [QUANTITY] = {.name = "quantity", .detail = "must be an integer from 1 to the limit", .optional = true},
+        [WAIT] = {.name = "wait", .detail = "must be true or false", .optional = true}};
+    struct sk_call *call = sk_call_of(request);
     struct sk_fields read;
-    const json_t *value;
+    const json_t *values[MEMBERS];
     int64_t quantity = 1;
     enum sk_verdict verdict = sk_call_body_type(request);
     if (verdict != SK_VERDICT_OK) {
         sk_answer_refusal(context->answers, request, verdict);
         return false;
     }
-    if (sk_fields_open(&read, request->body.data, request->body.len, members, 1, &value) && value != NULL)
-        sk_fields_check(&read, &members[0], value, sk_fields_integer(value, 1, SK_QUANTITY_MAX, &quantity));
+    if (sk_fields_open(&read, request->body.data, request->body.len, members, MEMBERS, values)) {
+        if (values[QUANTITY] != NULL)
+            sk_fields_check(&read, &members[QUANTITY], values[QUANTITY],
+                            sk_fields_integer(values[QUANTITY], 1, SK_QUANTITY_MAX, &quantity));
+        sk_fields_check(&read, &members[WAIT], values[WAIT], json_is_boolean(values[WAIT]));
+        if (json_is_true(values[WAIT]) && quantity != 1)
+            sk_fields_refuse(&read, members[QUANTITY].name, "must be 1 with wait");
+    }
     verdict = sk_fields_end(&read);
     bool good = sk_call_body_good(context, request, verdict, &read);
-    if (good)
-        sk_call_of(request)->quantity = (uint16_t)quantity;
+    if (good) {
+        call->quantity = (uint16_t)quantity;
+        call->waits = json_is_true(values[WAIT]);
+    }
     sk_fields_free(&read);
     return good;
 }
@@ -250,12 +267,13 @@ void sk_handle_buy(const struct sk_context *context, struct sk_request *request)
     if (context->draining) {
         sk_answer_refusal(context->answers, request, SK_VERDICT_SHUTTING_DOWN);
     } else if (sk_call_read_key(context, request, room, &key) &&
-               (request->body.len == 0 || purchase_read_quantity(context, request))) {
+               (request->body.len == 0 || purchase_read_body(context, request))) {
         struct sk_wish wish = {.voucher_id = call->voucher_id,
                                .user = call->user,
                                .quantity = call->quantity,
                                .key = key == NULL ? 0 : purchase_fingerprint(key),
-                               .low_priority = call->respond_async};
+                               .low_priority = call->respond_async,
+                               .waits = call->waits};
         sk_ticket_read(context, request, call, &wish);
         if (!sk_purchase(context->control, &wish, request->handle, &result))
             purchase_answer(context, request, &result);

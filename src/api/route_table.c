@@ -75,7 +75,7 @@ _Static_assert((int)SK_ROUTE_GET == (int)SK_METHOD_GET && (int)SK_ROUTE_POST == 
 // The first pattern that matches the path wins; its methods are adjacent.
 const struct sk_route sk_route_table[] = {
     {POST, USER, "/seckill/{voucher}", NO_BODY, FOR_COMMIT, TRIES, BUYERS, VITAL | RATED | A_PURCHASE, sk_handle_buy,
-     "", V(PLACED) | V(ACCEPTED) | V(SOLD_OUT) | V(ALREADY_ORDERED) | V(NOT_STARTED) | V(ENDED) | V(PAUSED) | V(NOT_ENOUGH)
+     "", V(PLACED) | V(ACCEPTED) | V(WAITING) | V(SOLD_OUT) | V(WAITLIST_FULL) | V(ALREADY_ORDERED) | V(NOT_STARTED) | V(ENDED) | V(PAUSED) | V(NOT_ENOUGH)
          | V(TOO_MANY_ORDERS) | V(OFFER_CHANGED) | V(TICKET_REQUIRED) | V(TICKET_INVALID) | V(TICKETS_OFF)
          | V(UNKNOWN_VOUCHER) | V(ARCHIVED) | V(LOADING) | V(INTERNAL) | MEMBERS | KEY | BODY_TYPE},
     {GET, USER, "/orders", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_orders, "limit cursor", V(FOUND)},

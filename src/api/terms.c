@@ -1,6 +1,8 @@
 // Names, types and bounds of the members.
 #include "terms.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "clock.h"
@@ -16,7 +18,8 @@ enum {
     PAY_WITHIN_MAX_S = 31536000,
     EXTEND_MAX_S = 86400,
     CURRENCY_LEN = 3,
-    WORK_BITS_MAX = 24
+    WORK_BITS_MAX = 24,
+    WAITLIST_MAX = 10000000
 };
 enum { LIMIT_DEFAULT = 1, ORDERS_PER_USER_DEFAULT = 3, PAY_WITHIN_DEFAULT_S = 900, EXTEND_DEFAULT_S = 120 };
 static const char currency_default[] = "CNY";
@@ -39,6 +42,7 @@ enum member {
     CURRENCY,
     TICKET,
     WORK_BITS,
+    WAITLIST,
     ALLOW_PAST,
     MEMBERS
 };
@@ -73,8 +77,22 @@ static const struct sk_field members[MEMBERS] = {
     [CURRENCY] = {.name = "currency", .detail = "must be a currency of ISO 4217, such as CNY", .optional = true},
     [TICKET] = {.name = "ticket", .detail = "must be true or false", .optional = true},
     [WORK_BITS] = {.name = "work_bits", .detail = "must be an integer from 0 to 24", .optional = true},
+    [WAITLIST] = {.name = "waitlist",
+                  .detail = "must be true, false or an integer from 0 to 10000000",
+                  .optional = true},
     [ALLOW_PAST] = {.name = "allow_past", .detail = "must be true or false", .optional = true},
 };
+
+const char *sk_terms_line(const struct sk_terms *terms, char out[SK_LINE_SIZE])
+{
+    if (terms->waitlist == SK_TERM_AS_IT_IS)
+        return NULL;
+    if (terms->waitlist == SK_TERM_DEFAULT)
+        (void)snprintf(out, SK_LINE_SIZE, "{\"waitlist\": true}");
+    else
+        (void)snprintf(out, SK_LINE_SIZE, "{\"waitlist\": %" PRId64 "}", terms->waitlist);
+    return out;
+}
 
 struct sk_terms_rules sk_terms_rules(const struct sk_context *context)
 {
@@ -111,6 +129,13 @@ static bool terms_read_flag(const json_t *value, int64_t *out)
     return json_is_boolean(value);
 }
 
+// True: a line with the default bound; false: none.
+static bool terms_read_waitlist(const json_t *value, int64_t *out)
+{
+    *out = json_is_true(value) ? SK_TERM_DEFAULT : 0;
+    return json_is_boolean(value) || sk_fields_integer(value, 0, WAITLIST_MAX, out);
+}
+
 // A missing required member is listed already.
 static void terms_check(const json_t *const values[MEMBERS], const struct sk_terms_rules *rules, struct sk_terms *terms,
                         struct sk_fields *read)
@@ -133,6 +158,7 @@ static void terms_check(const json_t *const values[MEMBERS], const struct sk_ter
         [CURRENCY] = terms_read_currency(values[CURRENCY], &terms->currency),
         [TICKET] = terms_read_flag(values[TICKET], &terms->ticket),
         [WORK_BITS] = sk_fields_integer(values[WORK_BITS], 0, WORK_BITS_MAX, &terms->work_bits),
+        [WAITLIST] = terms_read_waitlist(values[WAITLIST], &terms->waitlist),
         [ALLOW_PAST] = terms_read_flag(values[ALLOW_PAST], &allow_past),
     };
     for (int i = 0; i < MEMBERS; i++)
@@ -188,7 +214,8 @@ enum sk_verdict sk_terms_read_change(const char *body, size_t len, const struct 
                                            [PAY_WITHIN] = &terms->pay_within_s,
                                            [EXTEND] = &terms->extend_s,
                                            [TICKET] = &terms->ticket,
-                                           [WORK_BITS] = &terms->work_bits};
+                                           [WORK_BITS] = &terms->work_bits,
+                                           [WAITLIST] = &terms->waitlist};
         for (int i = 0; i < MEMBERS; i++) {
             if (values[i] == NULL && numbers[i] != NULL)
                 *numbers[i] = SK_TERM_AS_IT_IS;

@@ -10,6 +10,8 @@
 
 // In a change of terms: leave this one unchanged.
 enum { SK_TERM_AS_IT_IS = -1 };
+// As the service chooses it.
+enum { SK_TERM_DEFAULT = -2 };
 
 // The terms of a voucher, as the admin sets them.
 struct sk_terms {
@@ -25,6 +27,7 @@ struct sk_terms {
     int64_t ticket;          // 1: a purchase needs a ticket; 0: it does not
     int64_t work_bits;       // proof of work that a ticket takes; 0: none
     int64_t more_ms;         // when more units come; 0: not known
+    int64_t waitlist;        // so many may wait; 0: nobody may, or no longer; SK_TERM_DEFAULT: twice the units
 };
 
 // What an instance's settings allow.
@@ -32,6 +35,11 @@ struct sk_terms_rules {
     bool tickets;                   // there is a secret for them
     const struct sk_cors *pictures; // origins of vouchers' pictures; NULL: none
 };
+
+enum { SK_LINE_SIZE = 40 };
+
+// What PostgreSQL's set_line() takes, for the voucher's line. NULL: it stays as it is.
+const char *sk_terms_line(const struct sk_terms *terms, char out[SK_LINE_SIZE]);
 
 struct sk_terms_rules sk_terms_rules(const struct sk_context *context);
 

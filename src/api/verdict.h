@@ -10,7 +10,9 @@
     /* orders */                                                                          \
     X(PLACED, 201, 0, "The order is committed")                                           \
     X(ACCEPTED, 202, 0, "The order is accepted and will be confirmed or refused")         \
+    X(WAITING, 202, 0, "You wait in the line")                                            \
     X(SOLD_OUT, 409, 0, "Sold out")                                                       \
+    X(WAITLIST_FULL, 409, 0, "Sold out, and as many wait as may")                         \
     X(ALREADY_ORDERED, 409, 0, "You already have an order for this voucher or its scope") \
     X(NOT_STARTED, 409, 0, "The sale has not started")                                    \
     X(ENDED, 409, 0, "The sale has ended")                                                \

@@ -291,7 +291,7 @@ struct sk_waiting *sk_waiting_open(struct sk_control *control)
 
 bool sk_waiting_may_change(const char *status)
 {
-    return strcmp(status, "pending") == 0 || strcmp(status, "unpaid") == 0;
+    return strcmp(status, "pending") == 0 || strcmp(status, "waiting") == 0 || strcmp(status, "unpaid") == 0;
 }
 
 bool sk_waiting_add(struct sk_waiting *waiting, const char *order_id, const char *user, const char *status,

@@ -8,6 +8,7 @@
 #include "failpoint.h"
 #include "feed.h"
 #include "journal_sweep.h"
+#include "line.h"
 #include "live.h"
 #include "log.h"
 #include "order_lookup.h"
@@ -291,8 +292,9 @@ static enum sk_status shop_open_parts(struct sk_shop *shop)
     for (size_t i = 0; i < sale->shard_count; i++) {
         struct sk_shard *shard = &shop->shards[i];
         shard->writer = sk_writer_open(sale, shard, &events);
+        shard->line = sk_line_open(sale, shard);
         shard->returns = sk_returns_open(sale, shard, sk_sweep_settled, recovery->sweeper);
-        if (shard->writer == NULL || shard->returns == NULL)
+        if (shard->writer == NULL || shard->line == NULL || shard->returns == NULL)
             return SK_NO_MEM;
     }
     shop->sale.batcher = sk_batcher_open(sale);
@@ -376,6 +378,8 @@ void sk_shop_close(struct sk_shop *shop)
     sk_settlements_close(shop->control.settlements);
     for (size_t i = 0; i < shop->sale.shard_count; i++)
         sk_writer_close(shop->shards[i].writer);
+    for (size_t i = 0; i < shop->sale.shard_count; i++)
+        sk_line_close(shop->shards[i].line);
     sk_named_locks_close(shop->sale.locks);
     sk_session_close(shop->sale.session);
     sk_nodes_close(shop->sale.nodes);
@@ -398,6 +402,8 @@ void sk_shop_turn(struct sk_shop *shop)
     bool rush = sk_batcher_busy(shop->sale.batcher);
     for (size_t i = 0; i < shop->sale.shard_count; i++)
         sk_writer_pump(shop->shards[i].writer, rush);
+    for (size_t i = 0; i < shop->sale.shard_count; i++)
+        sk_line_flush(shop->shards[i].line);
     sk_nodes_flush(shop->sale.nodes);
     bool ready = sk_shop_ready(shop);
     shop->was_ready = shop->was_ready || ready;
@@ -430,7 +436,8 @@ static bool shop_idle(const struct sk_shop *shop)
 {
     bool idle = sk_regrant_idle(shop->recovery.regrant) && sk_nodes_idle(shop->sale.nodes);
     for (size_t i = 0; i < shop->sale.shard_count; i++)
-        idle = idle && sk_writer_idle(shop->shards[i].writer) && sk_returns_count(shop->shards[i].returns) == 0;
+        idle = idle && sk_writer_idle(shop->shards[i].writer) && sk_line_idle(shop->shards[i].line) &&
+               sk_returns_count(shop->shards[i].returns) == 0;
     return idle;
 }
 

@@ -48,9 +48,10 @@ void sk_remaining_read(struct sk_remaining *remaining, struct sk_remaining_rows 
 #define SK_COUNTERS(X)                                                                                             \
     X(ORDERS_TRIED, "seckill_orders_tried_total", "", "Purchases sent to Redis")                                   \
     X(ORDERS_GRANTED, "seckill_orders_granted_total", "", "Purchases that were granted a unit in Redis")           \
+    X(ORDERS_JOINED, "seckill_orders_joined_total", "", "Orders that have joined a line")                          \
     X(ORDERS_PLACED, "seckill_orders_placed_total", "", "Orders committed in PostgreSQL")                          \
     X(ORDERS_REFUSED, "seckill_orders_refused_total", "", "Granted orders that PostgreSQL refused")                \
-    X(ORDERS_RETURNED, "seckill_orders_returned_total", "", "Placed orders cancelled, expired or refunded")        \
+    X(ORDERS_RETURNED, "seckill_orders_returned_total", "", "Orders cancelled, expired or refunded")               \
     X(ORDERS_EXPIRED, "seckill_orders_expired_total", "", "Placed orders that were not paid in time")              \
     X(REFUSED_MEMORY, "seckill_refused_from_memory_total", "", "Purchases refused without a query to a store")     \
     X(SCRIPT_CALLS, "seckill_script_calls_total", "", "Calls of place_orders.lua")                                 \
@@ -103,6 +104,7 @@ void sk_remaining_read(struct sk_remaining *remaining, struct sk_remaining_rows 
 #define SK_GAUGES(X)                                                                                                   \
     X(ORDERS_ASKING, "seckill_orders", "state=\"asking\"", SUM, "Orders in progress, by state")                        \
     X(ORDERS_ASKED, "seckill_orders", "state=\"asked\"", SUM, "")                                                      \
+    X(ORDERS_JOINING, "seckill_orders", "state=\"joining\"", SUM, "")                                                  \
     X(ORDERS_WAITING, "seckill_orders", "state=\"granted\"", SUM, "")                                                  \
     X(ORDERS_DELAYED, "seckill_orders", "state=\"delayed\"", SUM, "")                                                  \
     X(ORDERS_WRITING, "seckill_orders", "state=\"writing\"", SUM, "")                                                  \

@@ -18,6 +18,7 @@
 #include "catalogue.h"
 #include "clock.h"
 #include "grant.h"
+#include "line_end.h"
 #include "log.h"
 #include "maintenance.h"
 #include "params.h"
@@ -197,6 +198,7 @@ static void audit_judge(struct audit_check *check, const struct sk_snapshot *bef
     struct sk_audited *audited = &voucher->maintenance->audited;
     enum sk_books finding = sk_books_compare(&check->account, before, seen);
     audited->letters = check->account.letters;
+    sk_line_end(audit->sale, voucher, &check->account);
     sk_metrics_add(audit->sale->metrics, counters[finding], 1);
     if (seen->terms.change > audited->change)
         audited->change = seen->terms.change;

@@ -51,6 +51,7 @@ enum {
     COLUMN_PRICE_CENTS,
     COLUMN_CURRENCY,
     COLUMN_ORDERS_PER_USER,
+    COLUMN_WAITLIST, // NULL: there never was a line
 };
 
 // The columns of catalogue_documents.sql.
@@ -231,6 +232,7 @@ static bool sync_take_page(struct sk_catalogue_sync *sync, const struct sk_rows 
             .user_limit = (unsigned)sk_rows_number(rows, i, COLUMN_USER_LIMIT),
             .orders_per_user = (unsigned)sk_rows_number(rows, i, COLUMN_ORDERS_PER_USER),
             .pay_within_s = sk_rows_number(rows, i, COLUMN_PAY_WITHIN_S),
+            .has_line = sk_rows_number(rows, i, COLUMN_WAITLIST) > 0,
             .ticket = sk_rows_number(rows, i, COLUMN_TICKET) != 0,
             .work_bits = (unsigned)sk_rows_number(rows, i, COLUMN_WORK_BITS),
             .offer = (int32_t)sk_rows_number(rows, i, COLUMN_OFFER),

@@ -96,6 +96,7 @@ struct sk_maintenance {
     struct sk_audited audited;
     struct sk_assignment assignment;
     struct sk_expiring expiring;
+    bool line_ending;      // a batch of its line is being refused: of line_end.c alone
     uint64_t retire_at_ms; // no attempt to retire it before then: set by rebuilds.c, read by audit.c
 };
 

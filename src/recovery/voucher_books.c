@@ -24,7 +24,8 @@ enum {
     COLUMN_END_MS,
     COLUMN_LETTERS,
     COLUMN_OFFER,
-    COLUMN_PHASE
+    COLUMN_PHASE,
+    COLUMN_WAITING
 };
 
 void sk_account_query_begin(struct sk_account_query *query)
@@ -63,6 +64,7 @@ void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *
         .stock = sk_rows_number(rows, row, COLUMN_STOCK),
         .buyers = sk_rows_number(rows, row, COLUMN_BUYERS),
         .letters = sk_rows_number(rows, row, COLUMN_LETTERS),
+        .waiting = sk_rows_number(rows, row, COLUMN_WAITING),
         .terms = {.change = sk_rows_number(rows, row, COLUMN_CHANGE),
                   .begin_ms = sk_rows_number(rows, row, COLUMN_BEGIN_MS),
                   .end_ms = sk_rows_number(rows, row, COLUMN_END_MS),

@@ -29,6 +29,7 @@ struct sk_account {
     int64_t stock;                   // units neither in live orders nor held by dead letters
     int64_t buyers;
     int64_t letters;                // dead letters that wait for a decision
+    int64_t waiting;                // orders in its line
     char phase[SK_SALE_PHASE_SIZE]; // of the sale, by its newest event; empty: it has none
     struct sk_terms_seen terms;
 };

@@ -218,12 +218,16 @@ static bool admit_is_loaded(const struct sk_sale *sale, const struct sk_voucher 
     return full || (sale->purchases != NULL && !sk_rate_take(sale->purchases, now_ms * NS_PER_MS));
 }
 
-bool sk_admit_refuses(const struct sk_sale *sale, struct sk_voucher *voucher, const char *user,
+bool sk_admit_refuses(const struct sk_sale *sale, struct sk_voucher *voucher, const char *user, bool *joins,
                       struct sk_purchase_result *result)
 {
     uint64_t now = uv_now(sale->loop);
     *result = (struct sk_purchase_result){0};
     bool refuses = admit_refuses_from_cache(voucher, user, now, result);
+    if (refuses && joins != NULL && result->code == SK_PURCHASE_SOLD_OUT) {
+        *joins = true;
+        refuses = false;
+    }
     if (!refuses) {
         bool closed = sk_sale_shard(sale, voucher)->closed;
         refuses = closed || admit_is_loaded(sale, voucher, now);

@@ -9,8 +9,9 @@
 
 // The reactor's thread, as all functions.
 
-// Returns whether to refuse the request at once; *result then has the reason.
-bool sk_admit_refuses(const struct sk_sale *sale, struct sk_voucher *voucher, const char *user,
+// Returns whether to refuse the request at once; *result then has the reason. `joins` NULL: nothing; else *joins
+// becomes whether only SOLD_OUT would: the user may join the line without asking Redis.
+bool sk_admit_refuses(const struct sk_sale *sale, struct sk_voucher *voucher, const char *user, bool *joins,
                       struct sk_purchase_result *result);
 
 // Caches what Redis answered for the whole voucher, for a short time from `asked_at_ms` on: SOLD_OUT, ENDED, PAUSED or

@@ -14,6 +14,7 @@
 #include "durable.h"
 #include "failpoint.h"
 #include "grant.h"
+#include "line.h"
 #include "log.h"
 #include "offer.h"
 #include "probe.h"
@@ -198,9 +199,14 @@ static void batcher_answer_each(struct batcher_call *call, struct sk_grant *gran
                 batcher, order,
                 &(struct sk_purchase_result){.code = SK_PURCHASE_NOT_ENOUGH, .left = sk_grant_next_left(grant)});
             break;
+        case SK_GRANT_SOLD_OUT:
+            if (order->waits)
+                sk_line_add(sk_sale_shard(batcher->sale, call->voucher)->line, call->voucher, order);
+            else
+                batcher_refuse(batcher, order, SK_PURCHASE_SOLD_OUT, NULL, 0);
+            break;
         case SK_GRANT_TOO_MANY:
         case SK_GRANT_PAUSED:
-        case SK_GRANT_SOLD_OUT:
         case SK_GRANT_ENDED:
         case SK_GRANT_FULL:
         case SK_GRANT_HELD:

@@ -4,6 +4,7 @@
 
 #include "admit.h"
 #include "batcher.h"
+#include "line.h"
 #include "offer.h"
 
 bool sk_sale_buy(const struct sk_sale *sale, struct sk_voucher *voucher, const struct sk_wish *wish, uint64_t handle,
@@ -16,7 +17,9 @@ bool sk_sale_buy(const struct sk_sale *sale, struct sk_voucher *voucher, const s
     }
     if (sk_offered_refuses(sale, voucher, &sent, wish->quantity, result))
         return false;
-    if (sk_admit_refuses(sale, voucher, wish->user, result)) {
+    bool waits = wish->waits && voucher->has_line;
+    bool joins = false;
+    if (sk_admit_refuses(sale, voucher, wish->user, waits ? &joins : NULL, result)) {
         SK_PROBE3(refused, handle, sk_purchase_code_name(result->code), "memory");
         return false;
     }
@@ -28,6 +31,7 @@ bool sk_sale_buy(const struct sk_sale *sale, struct sk_voucher *voucher, const s
     sk_order_name(sale->orders, order, voucher->slot, voucher->seen.epoch);
     order->handle = handle;
     order->low_priority = wish->low_priority;
+    order->waits = waits;
     order->quantity = (uint16_t)wish->quantity;
     order->key = wish->key;
     order->sent = sent;
@@ -36,6 +40,9 @@ bool sk_sale_buy(const struct sk_sale *sale, struct sk_voucher *voucher, const s
     SK_ASSERT(len < sizeof order->user);
     memcpy(order->user, wish->user, len + 1);
     SK_PROBE3(admitted, handle, order->id, wish->voucher_id);
-    sk_batcher_add(sale->batcher, voucher, order);
+    if (joins)
+        sk_line_add(sk_sale_shard(sale, voucher)->line, voucher, order);
+    else
+        sk_batcher_add(sale->batcher, voucher, order);
     return true;
 }

@@ -14,6 +14,7 @@ struct sk_wish {
     unsigned quantity; // 1 to SK_QUANTITY_MAX
     uint64_t key;      // fingerprint of the Idempotency-Key; 0: none
     bool low_priority; // the client does not wait for the commit
+    bool waits;        // if it is sold out, the user joins the line
     enum sk_ask_ticket ticket;
     int64_t offer;
 };

@@ -145,6 +145,7 @@ enum sk_status sk_catalogue_put(struct sk_catalogue *catalogue, const struct sk_
         voucher->user_limit = row->user_limit;
         voucher->orders_per_user = row->orders_per_user;
         voucher->pay_within_s = row->pay_within_s;
+        voucher->has_line = row->has_line;
         voucher->ticket = row->ticket;
         voucher->work_bits = row->work_bits;
         voucher->offer = row->offer;

@@ -21,6 +21,7 @@ struct sk_catalogue_row {
     unsigned user_limit;
     unsigned orders_per_user;
     int64_t pay_within_s;
+    bool has_line;
     bool ticket;
     unsigned work_bits;
     int32_t offer;

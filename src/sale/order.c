@@ -77,7 +77,7 @@ struct sk_order *sk_order_take(struct sk_order_pool *pool, unsigned shard)
     order->began_ns = order->granted_ns = 0;
     order->key = 0;
     order->quantity = 1;
-    order->low_priority = false;
+    order->low_priority = order->waits = false;
     order->refusals = order->rounds = 0;
     order->offer = 0;
     order->price = (struct sk_price){0};
@@ -132,9 +132,10 @@ static void order_enter(struct sk_order_pool *pool, struct sk_order *order, enum
 #define TO(name) (1U << SK_ORDER_##name)
     static const unsigned allowed[SK_ORDER_STATES] = {
         // GRANTED, LOST: orders read back from a journal or a letter
-        [SK_ORDER_NEW] = TO(NEW) | TO(ASKING) | TO(GRANTED) | TO(LOST),
+        [SK_ORDER_NEW] = TO(NEW) | TO(ASKING) | TO(JOINING) | TO(GRANTED) | TO(LOST),
         [SK_ORDER_ASKING] = TO(ASKED),
-        [SK_ORDER_ASKED] = TO(GRANTED) | TO(ASKING), // ASKING: another offer, or another node
+        [SK_ORDER_ASKED] = TO(GRANTED) | TO(JOINING) | TO(ASKING), // ASKING: another offer, or another node
+        [SK_ORDER_JOINING] = TO(JOINING),
         [SK_ORDER_GRANTED] = TO(WRITING),
         [SK_ORDER_DELAYED] = TO(GRANTED),
         [SK_ORDER_WRITING] = TO(GRANTED) | TO(DELAYED) | TO(SETTING_ASIDE) | TO(LOST),
@@ -191,10 +192,15 @@ void sk_order_pool_measure(const struct sk_order_pool *pool, struct sk_metrics *
         enum sk_order_state state;
         enum sk_metric gauge;
     } rows[] = {
-        {SK_ORDER_ASKING, SK_METRIC_ORDERS_ASKING},     {SK_ORDER_ASKED, SK_METRIC_ORDERS_ASKED},
-        {SK_ORDER_GRANTED, SK_METRIC_ORDERS_WAITING},   {SK_ORDER_DELAYED, SK_METRIC_ORDERS_DELAYED},
-        {SK_ORDER_WRITING, SK_METRIC_ORDERS_WRITING},   {SK_ORDER_SETTING_ASIDE, SK_METRIC_ORDERS_SETTING_ASIDE},
-        {SK_ORDER_LOST, SK_METRIC_ORDERS_LOST},         {SK_ORDER_REGRANTING, SK_METRIC_ORDERS_REGRANTING},
+        {SK_ORDER_ASKING, SK_METRIC_ORDERS_ASKING},
+        {SK_ORDER_ASKED, SK_METRIC_ORDERS_ASKED},
+        {SK_ORDER_JOINING, SK_METRIC_ORDERS_JOINING},
+        {SK_ORDER_GRANTED, SK_METRIC_ORDERS_WAITING},
+        {SK_ORDER_DELAYED, SK_METRIC_ORDERS_DELAYED},
+        {SK_ORDER_WRITING, SK_METRIC_ORDERS_WRITING},
+        {SK_ORDER_SETTING_ASIDE, SK_METRIC_ORDERS_SETTING_ASIDE},
+        {SK_ORDER_LOST, SK_METRIC_ORDERS_LOST},
+        {SK_ORDER_REGRANTING, SK_METRIC_ORDERS_REGRANTING},
         {SK_ORDER_REFUSING, SK_METRIC_ORDERS_REFUSING},
     };
     _Static_assert(sizeof rows / sizeof rows[0] == SK_ORDER_STATES - SK_ORDER_ASKING, "each state has a gauge");

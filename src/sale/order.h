@@ -46,6 +46,7 @@ enum sk_order_state {
     SK_ORDER_NEW,           // taken from the pool, being filled in
     SK_ORDER_ASKING,        // waits for the next call of place_orders.lua (batcher)
     SK_ORDER_ASKED,         // in such a call (batcher)
+    SK_ORDER_JOINING,       // waits to join the line, or PostgreSQL is doing it (line)
     SK_ORDER_GRANTED,       // has a unit in Redis and waits for a batch (writer)
     SK_ORDER_DELAYED,       // PostgreSQL has refused it alone: waits for a retry (writer)
     SK_ORDER_WRITING,       // in the batch that PostgreSQL is writing (writer)
@@ -73,6 +74,7 @@ struct sk_order {
     enum sk_order_state state;
     uint16_t quantity; // units
     bool low_priority; // no request waits for its commit
+    bool waits;        // if it is sold out, it joins the line
     uint8_t refusals;  // how often PostgreSQL has refused it alone
     uint8_t rounds;    // how often its call was sent back: another offer, or another node
     uint8_t shard;     // of its voucher

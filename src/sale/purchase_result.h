@@ -11,7 +11,9 @@ struct sk_price;
 #define SK_PURCHASE_CODES(X)  \
     X(PLACED)                 \
     X(ACCEPTED)               \
+    X(WAITING)                \
     X(SOLD_OUT)               \
+    X(WAITLIST_FULL)          \
     X(ALREADY_ORDERED)        \
     X(NOT_STARTED)            \
     X(ENDED)                  \
@@ -41,7 +43,7 @@ struct sk_purchase_result {
     const char *order_id;           // NULL: none
     int64_t voucher_id;             // ALREADY_ORDERED: the order's, if it is another one in the scope; 0: it is not
     uint64_t retry_after_ms;        // 0: the code's own
-    int64_t left;                   // NOT_ENOUGH: units; INVALID: the voucher's limit
+    int64_t left;                   // NOT_ENOUGH: units; INVALID: the voucher's limit; WAITING: how many are before it
     bool repeats;                   // ALREADY_ORDERED: under the same Idempotency-Key, so the first answer is repeated
     int64_t created_ms, expires_ms; // PLACED: Unix ms; 0: not known, or never
     const struct sk_price *price;   // PLACED: of a unit; NULL: not known

@@ -6,6 +6,7 @@
 
 struct sk_pg;
 struct sk_writer;
+struct sk_line;
 struct sk_returns;
 
 struct sk_shard {
@@ -13,6 +14,7 @@ struct sk_shard {
     struct sk_pg *queries; // for everything else, and the catalogue
     struct sk_pg *reports; // for statements that take PostgreSQL seconds, and the heartbeats
     struct sk_writer *writer;
+    struct sk_line *line;
     struct sk_returns *returns;
     // Not used: restored from an older copy, or not yet known not to be (recovery/shard_heartbeats.h, which sets it).
     // The first two links are held then. A single shard never is.

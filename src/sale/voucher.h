@@ -62,6 +62,13 @@ struct sk_refusal_cache {
     uint64_t read_after_ms; // the next reading begins no sooner
 };
 
+// Requests that wait for PostgreSQL, to join the line. Touched by line.c alone.
+struct sk_joining {
+    struct sk_order_list orders;
+    struct sk_voucher *next;
+    bool listed;
+};
+
 // Orders that wait for a batch of PostgreSQL. Touched by writer.c, write_queue.c and batch.c.
 struct sk_granted {
     struct sk_order_list orders;
@@ -97,6 +104,7 @@ struct sk_voucher {
     int64_t pay_within_s;     // then an unpaid order expires; 0: never
     bool ticket;              // a purchase needs a ticket
     unsigned work_bits;       // work that a ticket takes; 0: none
+    bool has_line;            // users may wait for a unit
     int32_t offer;            // version of price, limit, pay_within_s, ticket and work: an order agrees to one
     struct sk_price price;
     enum sk_voucher_state state;
@@ -111,6 +119,7 @@ struct sk_voucher {
     struct sk_asking asking;
     struct sk_seen seen;
     struct sk_refusal_cache refusals;
+    struct sk_joining joining;
     struct sk_granted granted;
     struct sk_entries entries;
     struct sk_histogram *durable;       // owned; times to durable, of durable.c alone; NULL: none yet

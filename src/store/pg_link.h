@@ -62,7 +62,7 @@ bool sk_pg_lags(const struct sk_pg *pg);
 // for the result of a statement, or until the connection ends.
 void sk_pg_measure(const struct sk_pg *pg, struct sk_server_row *row);
 
-enum { SK_PG_PARAMS_MAX = 18 };
+enum { SK_PG_PARAMS_MAX = 19 };
 
 // A call waits for the statement in progress, for earlier calls of its class, and for calls of higher classes. No class
 // starves: every SK_PG_TURN-th statement is the oldest call of any class.

@@ -133,6 +133,11 @@ const CONTROLS = [
         rewritten(isList, (text) => text.replace(/"scope" *: *"\d+", */g, ''))],
     ['the order of another size as the own one', 'sizes of an article', /outcome other_ordered: not within/,
         rewritten('**/seckill/*', (text) => (text.includes('ALREADY_ORDERED') ? text.replace(/,"voucher_id":"\d+"/, '') : text))],
+    ['a place that is not shown', 'a place in the line', /the place on the card/,
+        rewritten(/\/(seckill|orders)/, (text) => text.replace(/, *"place" *: *\d+/g, ''))],
+    ['a place that is polled', 'a place in the line', /a place is polled/,
+        added(`setInterval(() => { for (const { dataset } of document.querySelectorAll('[data-order][data-status="waiting"]')) {
+            fetch('/orders/' + dataset.order, { headers: { 'X-User-Id': localStorage.getItem('seckill.user') } }); } }, 50)`)],
     ['a result that is forgotten', 'survives a reload', /outcome won,already_ordered: not within/, forgetful],
     ['unreadable shown as empty', 'could not be read are not', /orders that could not be read: not within/,
         always("for (const one of page.querySelectorAll('[data-orders-state=\"unreadable\"]')) { one.dataset.ordersState = 'empty'; }")],

@@ -72,11 +72,14 @@ async function changesTerms(scene) {
     await field(page, 'limit').fill('4');
     await field(page, 'extend').fill('60');
     await field(page, 'more').fill('2098-01-01T07:08:09');
+    await field(page, 'waitlist').fill('7');
     await submit(page);
     await until('the new terms', async () => {
-        const { price_cents, limit, extend_s, more_at, version } = await scene.api.shown(soon);
-        return price_cents === 321 && limit === 4 && extend_s === 60 && /:09[.]/.test(more_at) && version > 1;
+        const { price_cents, limit, extend_s, more_at, waitlist, version } = await scene.api.shown(soon);
+        return price_cents === 321 && limit === 4 && extend_s === 60 && /:09[.]/.test(more_at) && waitlist === 7 && version > 1;
     });
+    const details = await opened(page, soon, 'details');
+    await hasText(details.locator('[data-metric="line"]'), /^0 wait, 7 may$/, 'the line');
 }
 
 async function readOnly(scene) {

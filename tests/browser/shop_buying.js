@@ -127,6 +127,37 @@ async function soldOut(scene) {
     await shows(late, voucher, 'sold_out');
 }
 
+async function placeInTheLine(scene) {
+    const voucher = await scene.voucher({ stock: 1, waitlist: 2 });
+    const [user, first] = [scene.user(), scene.user('first')];
+    await scene.api.buy(voucher, scene.user('faster'));
+    const before = await scene.api.join(voucher, first);
+    const [page, late] = [await scene.shop(user), await scene.shop(scene.user('late'))];
+    await shows(page, voucher, 'sold_out');
+    await hasText(card(page, voucher).locator('[data-line]'), /\d waits? in the line/, 'how many wait');
+    await hasText(buyButton(page, voucher), /^Join the line$/, 'the way into the line');
+    const polled = requests(page, /^GET \/orders\/./);
+    await buyButton(page, voucher).click();
+    assert.match(await ends(page, voucher, 'in_line'), /1 before you/, 'the place on the card');
+    assert.ok(await isOff(buyButton(page, voucher)), 'who waits can buy');
+    const [place] = await scene.api.orders(user);
+    const shown = order(page, place.id, 'waiting').locator('[data-place]');
+    await hasText(shown, /1 before you/, 'the place');
+    await shows(late, voucher, 'sold_out');
+    await buyButton(late, voucher).click();
+    assert.match(await ends(late, voucher, 'waitlist_full'), /line is full/);
+
+    await scene.api.must('POST', `/orders/${before.id}/cancel`, { user: first });
+    await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange'))); // as when the page is seen again
+    await hasText(shown, /you are the first/, 'the new place');
+    await order(page, place.id).locator('button[data-cancel]').click();
+    await confirmIfAsked(page);
+    await appears(order(page, place.id, 'cancelled'), 'the order that left the line');
+    await hasText(buyButton(page, voucher), /^Join the line$/, 'the way back into the line');
+    assert.equal((await scene.api.order(place.id, user)).reason, 'LEFT');
+    assert.deepEqual(polled, [], 'a place is polled');
+}
+
 async function firesOnce(scene) {
     const voucher = await scene.voucher({ stock: 5 });
     const page = await scene.shop(scene.user());
@@ -384,6 +415,7 @@ export const tests = [
     { name: 'a second tab of the same buyer is told so', answers: [409], run: secondTabIsTold },
     { name: 'one order of the sizes of an article', answers: [409], run: oneOfAScope },
     { name: 'sold out', answers: [409], run: soldOut },
+    { name: 'a place in the line is joined, shown and left', answers: [409], run: placeInTheLine },
     { name: 'the button cannot be fired twice', run: firesOnce },
     { name: 'the result survives a reload', answers: [409], run: survivesReload },
     { name: 'an accepted order is followed to its end', run: acceptedIsFollowed },

@@ -180,6 +180,11 @@ export class Api {
         return order.id;
     }
 
+    /** The user's new order, bought or in the line, as of another client. */
+    join(voucher, user) {
+        return this.must('POST', `/seckill/${voucher}`, { user, body: { wait: true } });
+    }
+
     order(id, user) {
         return this.must('GET', `/orders/${id}`, { user });
     }

@@ -98,6 +98,10 @@ def purchases(shop: Shop) -> None:
     order = shop.order(strict, "nina")
     main.ask("POST", f"/orders/{order}/cancel", user("nina"))
     buy(main, strict, "nina")  # TOO_MANY_ORDERS
+    line = shop.voucher(stock=1, waitlist=1)
+    shop.order(line, "olga")
+    for who in ("paul", "quinn"):  # 202; WAITLIST_FULL
+        main.ask("POST", f"/seckill/{line}", user(who), {"wait": True})
 
 
 def loading(shop: Shop) -> None:

@@ -121,7 +121,7 @@ CONTROLS = [
     Control(
         "unique",
         "no unique index on live orders",
-        "sql/migrations/037_scopes.sql",
+        "sql/migrations/040_waiting.sql",
         "CREATE UNIQUE INDEX voucher_order_live",
         "CREATE INDEX voucher_order_live",
         "1o",
@@ -129,7 +129,7 @@ CONTROLS = [
     Control(
         "epoch",
         "no epoch check in PostgreSQL",
-        "sql/migrations/037_scopes.sql",
+        "sql/migrations/040_waiting.sql",
         "IF NOT FOUND OR p_epoch <> v_epoch THEN",
         "IF NOT FOUND THEN",
         "6f",
@@ -447,7 +447,7 @@ CONTROLS = [
     Control(
         "return-epoch",
         "a return of an older epoch carried out",
-        "sql/migrations/036_extend.sql",
+        "sql/migrations/040_waiting.sql",
         "           AND e.epoch IS NOT DISTINCT FROM CASE WHEN v.state <> 'retired' THEN s.epoch END\n",
         "",
         "34l",
@@ -456,7 +456,7 @@ CONTROLS = [
     Control(
         "return-status",
         "a return whatever the order is by now",
-        "sql/migrations/036_extend.sql",
+        "sql/migrations/040_waiting.sql",
         "AND v.id = p_vouchers[a.batch] AND o.status = ANY (v_from)\n",
         "AND v.id = p_vouchers[a.batch]\n",
         "34a",
@@ -472,7 +472,7 @@ CONTROLS = [
         "ends_were_asked_for",
         more=(
             (
-                "sql/migrations/036_extend.sql",
+                "sql/migrations/040_waiting.sql",
                 "           AND (v_status <> 'expired'\n"
                 "                OR (due_at(o.created_at, v.pay_within_s, o.due_at) <= now() AND NOT expiry_is_held(v.id)))\n",
                 "",
@@ -518,7 +518,7 @@ CONTROLS = [
     Control(
         "feed",
         "a feed that does not wait for transactions under way",
-        "sql/migrations/036_extend.sql",
+        "sql/migrations/040_waiting.sql",
         "                    AND w.tx < pg_snapshot_xmin(pg_current_snapshot())\n",
         "",
         "34r",
@@ -721,7 +721,7 @@ CONTROLS = [
     Control(
         "extended",
         "an order expires by the time that it had when it was found",
-        "sql/migrations/036_extend.sql",
+        "sql/migrations/040_waiting.sql",
         "(due_at(o.created_at, v.pay_within_s, o.due_at) <= now()",
         "(expires_at(o.created_at, v.pay_within_s) <= now()",
         "34x",
@@ -739,7 +739,7 @@ CONTROLS = [
     Control(
         "scope",
         "one live order for each voucher, whatever its scope",
-        "sql/migrations/037_scopes.sql",
+        "sql/migrations/040_waiting.sql",
         "ON voucher_order (user_id, (coalesce(scope, voucher_id)), slot)",
         "ON voucher_order (user_id, voucher_id, slot)",
         "68a",

@@ -83,7 +83,7 @@ select 'event', who, what from (
                                           when type = 'extended' then 'order.extended'
                                           else replace(type, 'payment_', 'payment.') end as what from order_event
     union all
-    select tx, seq + n - 1, id, 'order.placed' from order_placed, unnest(ids) with ordinality as o (id, n)) as events
+    select tx, seq + n - 1, id, case when joined then 'order.waiting' else 'order.placed' end from order_placed, unnest(ids) with ordinality as o (id, n)) as events
  order by tx, seq;
 select 'payment', reference, order_id, state, amount_cents, extract(epoch from at) from payment;
 select 'change', voucher_id, change, sum(units) over (partition by voucher_id order by change desc) from stock_change

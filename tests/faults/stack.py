@@ -54,7 +54,7 @@ PATIENCE = {
 
 EMPTY = (
     "truncate voucher_order, seckill_voucher, voucher_stock, seckill_offer, dead_letter, order_event, payment, admin_event,"
-    " stock_change, admin_request, order_placed, sale_event, sale_phase, webhook_receiver, expiry_hold"
+    " stock_change, admin_request, order_placed, sale_event, sale_phase, webhook_receiver, expiry_hold, voucher_line"
 )
 
 

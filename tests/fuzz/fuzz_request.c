@@ -30,6 +30,7 @@
 #include "entry.h"
 #include "feed.h"
 #include "fuzz.h"
+#include "line.h"
 #include "listener.h"
 #include "live.h"
 #include "log.h"
@@ -388,10 +389,10 @@ static const struct question {
          "unknown_payment|7|paid|~", "refunded|7|refunded|" SHOWN}},
     [SK_STATEMENT_RETURN_RETIRED] = {"sqottW", OPERATOR, {"returned", "stale"}},
     [SK_STATEMENT_RECALL_VOUCHER] = {"v", OPERATOR, {"recalled", "archived", "~"}},
-    [SK_STATEMENT_CREATE_VOUCHER] = {"ktndnnqnytnnXXnqnQ", OPERATOR,
+    [SK_STATEMENT_CREATE_VOUCHER] = {"ktndnnqnytnnXXnqnQJ", OPERATOR,
         {"created|7|0|" VOUCHER "|" VOUCHER "|7", "created|8|1|" VOUCHER "|" VOUCHER "|7", "reused",
          "created|1|0|" VOUCHER "|" VOUCHER "|7", "created|99|0|" VOUCHER "|" VOUCHER "|7"}},
-    [SK_STATEMENT_CHANGE_VOUCHER] = {"vnktTNYNNQNNNXXNQN", OPERATOR, OPERATED},
+    [SK_STATEMENT_CHANGE_VOUCHER] = {"vnktTNYNNQNNNXXNQNJ", OPERATOR, OPERATED},
     [SK_STATEMENT_SET_VOUCHER_STATE] = {"vnkta", OPERATOR, OPERATED},
     [SK_STATEMENT_ADD_UNITS] = {"vnkte", OPERATOR, OPERATED},
     [SK_STATEMENT_MAY_REMOVE_UNITS] = {"vnke", OPERATOR,
@@ -428,6 +429,7 @@ static const struct letter {
     ['r'] = {false, 1, 64},              // a payment's reference
     ['w'] = {false, 0, 200},             // why
     ['x'] = {false, 0, 1024},            // what is shown of a voucher
+    ['j'] = {false, 15, 40},             // a voucher's line
     ['a'] = {false, 1, 7},               // a voucher's state
     ['b'] = {false, 1, 9},               // an order's status
     ['f'] = {false, 38, INT64_MAX},      // orders that clients wait for
@@ -467,7 +469,7 @@ static void must_be_waited_for(char letter, const char *text, struct checked *ch
         if (letter == 'f')
             checked->number = must_be_an_order(word) + counter++;
         else if (len > 0)
-            must_be_among(" pending unpaid ", word);
+            must_be_among(" pending waiting unpaid ", word);
         at += len + 2 * quote;
     }
 }
@@ -493,10 +495,12 @@ static void check_param(char letter, const char *text, struct checked *checked)
         checked->number = (unsigned char)text[0];
     for (size_t i = 0; letter == 'k' && text[i] != '\0'; i++)
         MUST(text[i] > ' ' && text[i] <= '~');
+    if (letter == 'j')
+        MUST(was_sent("waitlist") && strncmp(text, "{\"waitlist\": ", 13) == 0);
     if (letter == 'a')
         must_be_among(" open paused closed retired listed ", text);
     if (letter == 'b')
-        must_be_among(" unpaid paid cancelled expired refused refunded ", text);
+        must_be_among(" waiting unpaid paid cancelled expired refused refunded ", text);
     if (letter == 'f' || letter == 'g')
         must_be_waited_for(letter, text, checked);
 }
@@ -771,13 +775,17 @@ static const struct sk_purchase_result unit_results[] = {
 
 enum { RESULTS = sizeof results / sizeof results[0], UNIT_RESULTS = sizeof unit_results / sizeof unit_results[0] };
 
-bool sk_admit_refuses(const struct sk_sale *of, struct sk_voucher *voucher, const char *user,
+bool sk_admit_refuses(const struct sk_sale *of, struct sk_voucher *voucher, const char *user, bool *joins,
                       struct sk_purchase_result *bought)
 {
     (void)of;
     must_be_a_voucher(voucher->id);
     must_be_a_user(user);
     *bought = results[voucher->id % RESULTS];
+    if (joins != NULL && bought->code == SK_PURCHASE_SOLD_OUT) {
+        *joins = true;
+        return false;
+    }
     return bought->code == SK_PURCHASE_SOLD_OUT || bought->code == SK_PURCHASE_OVERLOADED;
 }
 
@@ -793,6 +801,17 @@ static void answer_order(const struct asked *one)
     }
     bought.code = SK_PURCHASE_PLACED;
     ask(answer_order, order)->bought = bought;
+}
+
+// As the line's answers: a place, or none.
+void sk_line_add(struct sk_line *line, struct sk_voucher *voucher, struct sk_order *order)
+{
+    (void)line;
+    must_be_a_voucher(voucher->id);
+    MUST(order->quantity == 1 && voucher->has_line);
+    ask(answer_order, order)->bought =
+        voucher->id % 2 == 0 ? (struct sk_purchase_result){.code = SK_PURCHASE_WAITING, .order_id = ORDER_ID, .left = 7}
+                             : (struct sk_purchase_result){.code = SK_PURCHASE_WAITLIST_FULL};
 }
 
 void sk_batcher_add(struct sk_batcher *batcher, struct sk_voucher *voucher, struct sk_order *order)
@@ -916,6 +935,7 @@ static void put_voucher(int64_t id)
                                    .tag = tag,
                                    .user_limit = id % 6 == 2 ? 3 : SK_QUANTITY_MAX,
                                    .ticket = id % 16 == 13,
+                                   .has_line = id % 3 == 0,
                                    .work_bits = id % 2 == 0 ? 8 : 0,
                                    .offer = 1,
                                    .price = {100, "CNY"}};

@@ -20,7 +20,7 @@ END = "----"
 # What a case may have filled.
 TABLES = (
     "seckill_voucher voucher_stock seckill_offer voucher_order dead_letter order_event payment admin_event stock_change"
-    " admin_request archived_voucher archived_part archived_orders shard_seen order_placed sale_event sale_phase webhook_receiver expiry_hold"
+    " admin_request archived_voucher archived_part archived_orders shard_seen order_placed sale_event sale_phase webhook_receiver expiry_hold voucher_line"
 ).split()
 MANY = 1000  # of a table with more rows only their number is shown
 SHOWN = [*TABLES, "seckill_shard", "seckill_catalogue"]

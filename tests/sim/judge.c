@@ -564,7 +564,8 @@ bool judge_feed(void)
                                "SELECT tx, seq, order_id || ' ' || CASE WHEN type = 'moved' THEN 'order.' || status"
                                " WHEN type = 'extended' THEN 'order.extended'"
                                " ELSE replace(type, 'payment_', 'payment.') END AS text FROM order_event"
-                               " UNION ALL SELECT tx, seq + n - 1, id || ' order.placed'"
+                               " UNION ALL SELECT tx, seq + n - 1, id || CASE WHEN joined THEN ' order.waiting'"
+                               "                                              ELSE ' order.placed' END"
                                " FROM order_placed, unnest(ids) WITH ORDINALITY AS o (id, n)"
                                " UNION ALL SELECT tx, seq, voucher_id || ' ' || name FROM sale_event) AS events"
                                " ORDER BY tx, seq",

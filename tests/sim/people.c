@@ -29,6 +29,7 @@
 #include "world.h"
 
 enum { FEED_MAX = 4096, FEED_PAGE = 7, FEED_EVERY_MS = 700, FEED_TEXT = 64, CREATE_CALLS_MAX = 300 };
+enum { LINE_OF = 3, LINE_MOST = 3 }; // vouchers of such a stock have a line, of so many
 enum { ORDERS_FEW = 64, PATIENCE_MS = 4000, RETRY_MS = 300, POLL_MS = 1500 };
 
 static struct {
@@ -162,7 +163,7 @@ static void people_check_refusal(const struct call *call)
         return;
     for (size_t i = 0; i < people.called; i++) {
         const struct call *other = &people.calls[i];
-        bool same = other->kind == CALL_BUY && other->voucher == call->voucher &&
+        bool same = other->kind == CALL_BUY && strcmp(other->code, "WAITING") != 0 && other->voucher == call->voucher &&
                     strcmp(other->user, call->user) == 0 && other->ended_at <= call->asked_at &&
                     (other->outcome == CALL_DONE || other->outcome == CALL_TAKEN) && people_refuses(call, other);
         if (same && judge_is_live(other->order_id))
@@ -196,7 +197,7 @@ static void people_end(struct call *call, enum call_outcome outcome, const char 
     people_tell(call);
     people_check_refusal(call);
     people_check_price(call);
-    if (outcome == CALL_DONE)
+    if (outcome == CALL_DONE || strcmp(code, "WAITING") == 0) // a join is committed
         judge_done(call, (size_t)(call - people.calls));
     else if (outcome == CALL_UNKNOWN)
         judge_unknown(call, (size_t)(call - people.calls));
@@ -231,7 +232,8 @@ static void people_take_result(struct call *call, const struct sk_purchase_resul
     }
     if (result->code == SK_PURCHASE_PLACED && people.vouchers[call->voucher].epoch == 0)
         people.vouchers[call->voucher].epoch = judge_epoch(people.vouchers[call->voucher].id);
-    people_end(call, people_outcome(verdict), sk_verdict_code(verdict));
+    people_end(call, result->code == SK_PURCHASE_WAITING ? CALL_TAKEN : people_outcome(verdict),
+               sk_verdict_code(verdict));
 }
 
 static void people_on_result(void *arg, uint64_t handle, const struct sk_purchase_result *result)
@@ -327,6 +329,7 @@ static struct sk_terms people_terms(size_t number)
                              .scope = people.plan->scope && number > 0 ? people.vouchers[0].id : 0,
                              .orders_per_user = people.plan->orders_max < ORDERS_FEW ? 3 : 20,
                              .extend_s = 3,
+                             .waitlist = voucher->stock % LINE_OF == 0 ? LINE_MOST : 0,
                              .pay_within_s = voucher->pay_within_s};
 }
 
@@ -408,6 +411,7 @@ static void people_ask_as(struct sk_control *control, struct asking *asking, uin
                                  .quantity = call->quantity,
                                  .key = call->key,
                                  .low_priority = call->low_priority,
+                                 .waits = call->waits,
                                  .ticket = SK_ASK_TICKETS_OFF};
     const struct sk_payment payment = {
         .reference = key, .amount_cents = voucher->price_cents * call->quantity, .currency = "CNY"};
@@ -482,7 +486,8 @@ static void people_ask_as(struct sk_control *control, struct asking *asking, uin
                                   .pay_within_s = SK_TERM_AS_IT_IS,
                                   .ticket = SK_TERM_AS_IT_IS,
                                   .work_bits = SK_TERM_AS_IT_IS,
-                                  .more_ms = SK_TERM_AS_IT_IS};
+                                  .more_ms = SK_TERM_AS_IT_IS,
+                                  .waitlist = SK_TERM_AS_IT_IS};
         sk_operate_change(control, &operation, &terms, handle);
         break;
     case CALL_SETTLEMENT:
@@ -662,6 +667,7 @@ static void people_act(void *arg)
         call->quantity = kind == CALL_BUY ? 1 + act->quantity % people.vouchers[voucher].limit : 1;
         call->low_priority = kind == CALL_BUY && act->low_priority;
         call->key = kind == CALL_BUY ? act->key : 0;
+        call->waits = kind == CALL_BUY && call->quantity == 1 && act->about % 3 == 0;
     }
     (void)people_make(call, act->instance);
 }

@@ -62,6 +62,7 @@ struct call {
     char order_id[SK_UUID_SIZE]; // that it asked about, or got; "": none
     char status[CODE_SIZE];      // of an order, in the answer; "": none
     bool low_priority;
+    bool waits;          // it joins the line if there is no unit
     unsigned key;        // Idempotency-Key; 0: none
     int64_t price_cents; // of the order, in the answer; -1: none
     size_t repeats;      // a call that is made once more, under its reference; 0: none

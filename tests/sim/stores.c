@@ -22,7 +22,7 @@ enum { SHA_CHARS = 40, READ_BYTES = 1 << 16, INFO_SIZE = 256, CHECKED_S = 189345
 static const char empty_sql[] =
     "TRUNCATE voucher_order, seckill_voucher, voucher_stock, seckill_offer, dead_letter, order_event, payment,"
     " admin_event, stock_change, admin_request, shard_seen, archived_orders, archived_part, archived_voucher,"
-    " order_placed, sale_event, sale_phase, webhook_receiver, expiry_hold"
+    " order_placed, sale_event, sale_phase, webhook_receiver, expiry_hold, voucher_line"
     " RESTART IDENTITY; DELETE FROM seckill_catalogue; INSERT INTO seckill_catalogue DEFAULT VALUES";
 
 // PostgreSQL's timers are real, and what they compare is the world's clock: one would ring again and again.

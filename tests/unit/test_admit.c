@@ -37,7 +37,7 @@ static void passes(uint64_t ms)
 
 static bool refuses(const char *user)
 {
-    return sk_admit_refuses(&sale, voucher, user, &result);
+    return sk_admit_refuses(&sale, voucher, user, NULL, &result);
 }
 
 static void must_refuse(const char *user, enum sk_purchase_code code)
@@ -106,9 +106,9 @@ TEST(the_orders_of_one_shard_leave_room_for_the_others)
         taken[i] = sk_order_take(sale.orders, 0);
     }
     must_refuse("alice", SK_PURCHASE_OVERLOADED);
-    ck_assert(!sk_admit_refuses(&sale, other, "alice", &result));
+    ck_assert(!sk_admit_refuses(&sale, other, "alice", NULL, &result));
     taken[2] = sk_order_take(sale.orders, 1);
-    ck_assert(sk_admit_refuses(&sale, other, "alice", &result));
+    ck_assert(sk_admit_refuses(&sale, other, "alice", NULL, &result));
     for (int i = 0; i < 3; i++)
         sk_order_give(sale.orders, taken[i]);
 }
@@ -499,6 +499,30 @@ TEST(a_reading_that_never_ends_is_given_up)
     }
     ck_assert_int_gt(pages, 500);
     must_pass("stranger");
+}
+
+// ---- lines ----
+
+// Whoever waits joins the line instead of hearing SOLD_OUT from memory. Every other refusal is one.
+TEST(who_waits_is_not_refused_for_units)
+{
+    bool joins = false;
+    struct sk_rate one;
+    remember_and_read(SK_PURCHASE_SOLD_OUT, "10-1");
+    must_refuse("bob", SK_PURCHASE_SOLD_OUT);
+    ck_assert(!sk_admit_refuses(&sale, voucher, "bob", &joins, &result));
+    ck_assert(joins);
+    remember(SK_PURCHASE_PAUSED, "10-1");
+    joins = false;
+    ck_assert(sk_admit_refuses(&sale, voucher, "bob", &joins, &result));
+    ck_assert_int_eq(result.code, SK_PURCHASE_PAUSED);
+    ck_assert(!joins);
+    remember(SK_PURCHASE_SOLD_OUT, "10-1");
+    sk_rate_begin(&one, 1);
+    sale.purchases = &one; // it is load, too
+    ck_assert(!sk_admit_refuses(&sale, voucher, "bob", &joins, &result));
+    ck_assert(sk_admit_refuses(&sale, voucher, "bob", &joins, &result));
+    ck_assert_int_eq(result.code, SK_PURCHASE_OVERLOADED);
 }
 
 SUITE(.timeout_s = 30, .setup = setup, .teardown = teardown);

@@ -4,6 +4,7 @@
 
 #include "batcher.h"
 #include "fake_session.h"
+#include "line.h"
 #include "offer.h"
 #include "stage.h"
 #include "test.h"
@@ -27,6 +28,15 @@ void sk_writer_add(struct sk_entry *entry, struct sk_order *order)
     order->entry = entry;
     sk_order_move(sale.orders, order, SK_ORDER_GRANTED, &granted_list);
     granted[granted_count++] = order;
+}
+
+static struct sk_order_list joined;
+
+void sk_line_add(struct sk_line *line, struct sk_voucher *voucher, struct sk_order *order)
+{
+    ck_assert_ptr_null(line);
+    ck_assert_ptr_nonnull(voucher);
+    sk_order_move(sale.orders, order, SK_ORDER_JOINING, &joined);
 }
 
 static uint64_t begins_in_ms; // the sale
@@ -738,6 +748,22 @@ TEST(what_waits_is_checked_again_before_it_is_sent)
     ck_assert_int_eq(fake_redis.asked[0].argc, CALL_ARGS + 2);
     ck_assert_str_eq(fake_redis.asked[0].argv[12], "2");
     ANSWER("p");
+}
+
+// Only what SOLD_OUT would refuse goes to the line.
+TEST(who_waits_joins_the_line_when_it_is_sold_out)
+{
+    request(1, 1, 4);
+    for (struct sk_order *order = voucher(1)->asking.orders.head; order != NULL; order = order->next)
+        order->waits = order->handle < 4;
+    (void)sk_batcher_flush(batcher);
+    ANSWER("spas", TEXT(FIRST));
+    ck_assert_uint_eq(joined.count, 1);
+    ck_assert_uint_eq(joined.head->handle, 1);
+    purchase_must_be(2, SK_PURCHASE_ACCEPTED);
+    purchase_must_be(3, SK_PURCHASE_ALREADY_ORDERED);
+    purchase_must_be(4, SK_PURCHASE_SOLD_OUT);
+    sk_order_give(sale.orders, joined.head);
 }
 
 // An instance that cannot update sells nothing under its old terms, and sends Retry-After.

@@ -11,7 +11,7 @@ enum { PG_MS = 1000, REDIS_MS = 500 };
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-static const struct sk_terms terms = {"T", "EUR", "D", NULL, 5, 990, 1000, 2000, 3, 0, 4, 60, 90, 1, 18, 77000};
+static const struct sk_terms terms = {"T", "EUR", "D", NULL, 5, 990, 1000, 2000, 3, 0, 4, 60, 90, 1, 18, 77000, 40};
 
 static void setup(void)
 {
@@ -66,7 +66,8 @@ static void redis_says_state(const char *state)
 TEST(a_voucher_that_is_loaded_is_shown_as_it_is)
 {
     create("k1");
-    statement_must_be(SK_STATEMENT_CREATE_VOUCHER, "k1 T 990 5 1000 2000 3 60 EUR ann 1 18 D - 90 4 77000 -");
+    statement_must_be(SK_STATEMENT_CREATE_VOUCHER,
+                      "k1 T 990 5 1000 2000 3 60 EUR ann 1 18 D - 90 4 77000 - {\"waitlist\": 40}");
     pg_says("created", "0");
     (void)a_voucher(sale.catalogue, 12);
     follow_ends(true);
@@ -192,7 +193,8 @@ TEST(a_voucher_that_joins_a_scope_waits_for_no_older_instance)
         ck_assert_int_eq(fake_redis.asked[fake_redis.answered].what, SK_SCRIPT_LIST_INSTANCES);
         redis_answers(i < COUNT(replies) ? &replies[i] : NULL);
         if (i == 0) {
-            statement_must_be(SK_STATEMENT_CREATE_VOUCHER, "k1 T 990 5 1000 2000 3 60 EUR ann 1 18 D - 90 4 77000 7");
+            statement_must_be(SK_STATEMENT_CREATE_VOUCHER,
+                              "k1 T 990 5 1000 2000 3 60 EUR ann 1 18 D - 90 4 77000 7 {\"waitlist\": 40}");
             pg_says("scope", NULL);
         }
         must_be_told(1, verdicts[i]);

@@ -100,14 +100,16 @@ TEST(a_change_is_told_when_redis_has_it)
 TEST(terms_are_asked_for_as_they_are_given)
 {
     const struct sk_operation operation = {.voucher_id = VOUCHER, .key = "k", .by = "ann"};
-    const struct sk_terms all = {"T", "EUR", "", "https://p/x", 5, 990, 1000, 2000, 3, 0, 4, 60, 90, 1, 18, 0};
-    const struct sk_terms none = {NULL, NULL, NULL, NULL, -1, -1, -1, -1, -1, 0, -1, -1, -1, -1, -1, -1};
+    const struct sk_terms all = {"T", "EUR", "", "https://p/x",  5, 990, 1000, 2000, 3, 0, 4, 60, 90,
+                                 1,   18,    0,  SK_TERM_DEFAULT};
+    const struct sk_terms none = {NULL, NULL, NULL, NULL, -1, -1, -1, -1, -1, 0, -1, -1, -1, -1, -1, -1, -1};
     sk_operate_change(&control, &operation, &all, 1);
-    statement_must_be(SK_STATEMENT_CHANGE_VOUCHER, "7 0 k ann T 990 EUR 1000 2000 3 60 1 18  https://p/x 90 4 0");
+    statement_must_be(SK_STATEMENT_CHANGE_VOUCHER,
+                      "7 0 k ann T 990 EUR 1000 2000 3 60 1 18  https://p/x 90 4 0 {\"waitlist\": true}");
     pg_says("unknown", NULL, NULL);
     must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
     sk_operate_change(&control, &operation, &none, 1);
-    statement_must_be(SK_STATEMENT_CHANGE_VOUCHER, "7 0 k ann - - - - - - - - - - - - - -");
+    statement_must_be(SK_STATEMENT_CHANGE_VOUCHER, "7 0 k ann - - - - - - - - - - - - - - -");
     pg_says("unknown", NULL, NULL);
     must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
 }

@@ -3,6 +3,7 @@
 
 #include "admit.h"
 #include "batcher.h"
+#include "line.h"
 #include "purchase.h"
 #include "test.h"
 
@@ -19,7 +20,7 @@ static size_t added_count;
 static struct sk_order *added[POOL];
 static struct sk_voucher *added_to;
 
-bool sk_admit_refuses(const struct sk_sale *of, struct sk_voucher *voucher, const char *user,
+bool sk_admit_refuses(const struct sk_sale *of, struct sk_voucher *voucher, const char *user, bool *joins,
                       struct sk_purchase_result *result)
 {
     (void)of;
@@ -27,7 +28,18 @@ bool sk_admit_refuses(const struct sk_sale *of, struct sk_voucher *voucher, cons
     ck_assert_str_eq(user, USER);
     if (refuses)
         *result = (struct sk_purchase_result){.code = SK_PURCHASE_SOLD_OUT};
-    return refuses;
+    if (joins != NULL)
+        *joins = refuses;
+    return refuses && joins == NULL;
+}
+
+static struct sk_order *joined;
+
+void sk_line_add(struct sk_line *line, struct sk_voucher *voucher, struct sk_order *order)
+{
+    ck_assert_ptr_null(line);
+    ck_assert_ptr_nonnull(voucher);
+    joined = order;
 }
 
 void sk_batcher_add(struct sk_batcher *batcher, struct sk_voucher *voucher, struct sk_order *order)
@@ -50,6 +62,7 @@ static void on_offers_differ(void *arg, struct sk_voucher *voucher, int32_t offe
 
 static struct sk_purchase_result result;
 static unsigned quantity;
+static bool waits;
 static enum sk_ask_ticket its_ticket;
 static int64_t its_offer;
 
@@ -58,6 +71,7 @@ static void setup(void)
     control_setup();
     (void)a_voucher(sale.catalogue, VOUCHER);
     sale.orders = sk_order_pool_new(POOL, 1);
+    waits = false;
     sale.offers_differ = on_offers_differ;
     sale.recovery = &recovery;
     differences = 0;
@@ -86,6 +100,7 @@ static bool buy(int64_t voucher_id, uint64_t handle)
                                 .quantity = quantity,
                                 .key = KEY,
                                 .low_priority = true,
+                                .waits = waits,
                                 .ticket = its_ticket,
                                 .offer = its_offer};
     bool later = sk_purchase(&control, &ask, handle, &result);
@@ -142,6 +157,27 @@ TEST(refusals_come_at_once)
         ck_assert(buy(VOUCHER, i + 1));
     must_be_refused(VOUCHER, SK_PURCHASE_OVERLOADED);
     ck_assert_uint_eq(added_count, POOL);
+}
+
+// ---- lines ----
+
+TEST(who_waits_joins_the_line_of_a_voucher_that_has_one)
+{
+    struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, VOUCHER);
+    waits = refuses = true;
+    must_be_refused(VOUCHER, SK_PURCHASE_SOLD_OUT); // it has none
+    voucher->has_line = true;
+    ck_assert(buy(VOUCHER, 3));
+    ck_assert_uint_eq(added_count, 0);
+    ck_assert_uint_eq(joined->handle, 3);
+    sk_order_give(sale.orders, joined);
+    refuses = false; // there may be a unit: Redis is asked first
+    ck_assert(buy(VOUCHER, 4));
+    must_be_added(0, VOUCHER, 4);
+    ck_assert(added[0]->waits);
+    waits = false;
+    ck_assert(buy(VOUCHER, 5));
+    ck_assert(!added[1]->waits);
 }
 
 // ---- tickets ----

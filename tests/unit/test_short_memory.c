@@ -289,7 +289,7 @@ static void winners_must_not_be_refused_from_memory(void)
 {
     struct sk_purchase_result result;
     for (size_t i = 0; i < redis.buyer_count; i++)
-        ck_assert(!sk_admit_refuses(&sale, voucher, redis.buyers[i].user, &result));
+        ck_assert(!sk_admit_refuses(&sale, voucher, redis.buyers[i].user, NULL, &result));
 }
 
 static int refused; // calls, for lack of memory

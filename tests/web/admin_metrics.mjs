@@ -107,7 +107,7 @@ test('histograms of the same bounds are added up', () => {
 // ---- frames and processes ----
 
 const STATUS = { PLACED: 201, ACCEPTED: 202, SOLD_OUT: 409, NOT_ENOUGH: 409, RATE_LIMITED: 429, OVERLOADED: 503, ALREADY_ORDERED: 409, TICKET_REQUIRED: 403,
-    UNAVAILABLE: 503, INTERNAL: 500 };
+    UNAVAILABLE: 503, INTERNAL: 500, WAITING: 202, WAITLIST_FULL: 409 };
 
 function page({ process, cpu = 0, redis = [0, 0, 0], answers = {}, committed = 0, more = [] }) {
     const buckets = cumulative(...redis).map(([bound, n]) =>
@@ -136,9 +136,9 @@ test('between two readings lie CPU for each second, and what the legs took', () 
 test('purchases are counted by what their buyers were told, and other routes are not', () => {
     const answers = (n) => Object.fromEntries(Object.keys(STATUS).map((code, i) => [code, (i + 1) * n]));
     const before = frameOf(page({ process: 5, answers: answers(1), committed: 10 }), 1000);
-    assert.deepEqual(before.counts, { placed: 1, accepted: 2, sold_out: 3 + 4, limited: 5 + 6, refused: 7 + 8, failed: 9 + 10, committed: 10 });
+    assert.deepEqual(before.counts, { placed: 1, accepted: 2, sold_out: 3 + 4 + 11 + 12, limited: 5 + 6, refused: 7 + 8, failed: 9 + 10, committed: 10 });
     const { rates } = between(before, frameOf(page({ process: 5, answers: answers(3), committed: 14 }), 3000));
-    assert.deepEqual(rates, { placed: 1, accepted: 2, sold_out: 7, limited: 11, refused: 15, failed: 19, committed: 2 });
+    assert.deepEqual(rates, { placed: 1, accepted: 2, sold_out: 30, limited: 11, refused: 15, failed: 19, committed: 2 });
     assert.equal(frameOf(parseMetrics(''), 1).counts.placed, 0);
 });
 

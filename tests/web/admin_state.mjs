@@ -514,13 +514,13 @@ test('a time goes into the field and out of it', () => {
 
 const form = (changed) => ({
     title: 'Tea', stock: '100', price: '1.00', currency: '', begin: '2026-01-31T12:00:00', end: '2026-01-31T13:00:00',
-    more: '', scope: '', limit: '', orders_per_user: '', pay_within: '', extend: '', ticket: false, work_bits: '', description: '', picture: '', ...changed,
+    more: '', waitlist: '', scope: '', limit: '', orders_per_user: '', pay_within: '', extend: '', ticket: false, work_bits: '', description: '', picture: '', ...changed,
 });
 
 test('a form becomes terms; what is empty is left to the service', () => {
     const { terms } = termsOf(form({}));
-    assert.deepEqual(Object.keys(terms), ['title', 'stock', 'price_cents', 'begin_at', 'end_at', 'more_at', 'ticket', 'work_bits', 'description', 'picture']);
-    assert.deepEqual([terms.stock, terms.price_cents, terms.ticket, terms.work_bits], [100, 100, false, 0]);
+    assert.deepEqual(Object.keys(terms), ['title', 'stock', 'price_cents', 'begin_at', 'end_at', 'more_at', 'waitlist', 'ticket', 'work_bits', 'description', 'picture']);
+    assert.deepEqual([terms.stock, terms.price_cents, terms.waitlist, terms.ticket, terms.work_bits], [100, 100, 0, false, 0]);
     const more = termsOf(form({ limit: '2', orders_per_user: '4', pay_within: '0', extend: '0', currency: ' eur ', scope: ' 7 ' })).terms;
     assert.deepEqual([more.limit, more.orders_per_user, more.pay_within_s, more.extend_s, more.currency, more.scope], [2, 4, 0, 0, 'EUR', '7']);
 });
@@ -545,6 +545,17 @@ test('a time of more units is set, kept, changed and removed', () => {
     assert.deepEqual(changes({ ...row, more_at: '2026-01-31T12:30:00.250Z' }), {});
     assert.deepEqual(changes({ ...row, more_at: '2026-01-31T12:31:00.000Z' }, { more: localTime(Date.parse(more_at)) }), { more_at });
     assert.deepEqual(changes({ ...row, more_at }, { more: '' }), { more_at: '' });
+});
+
+test('a line is opened, kept, bounded and closed', () => {
+    const row = { title: 'Tea', stock: 5, price_cents: 1250, currency: 'CNY', begin_at: '2026-01-31T12:00:00.000Z', end_at: '2026-01-31T13:00:00.000Z',
+        limit: 2, orders_per_user: 3, pay_within_s: 900, extend_s: 120, ticket: false, work_bits: 0 };
+    const changes = (voucher, changed = {}) => changesOf(voucher, termsOf({ ...fieldsOf(voucher), ...changed }).terms);
+    const line = { ...row, waitlist: 20, waiting: 3 };
+    assert.deepEqual([fieldsOf(row).waitlist, fieldsOf(line).waitlist], ['', '20']);
+    assert.deepEqual([changes(row), changes(line), changes({ ...line, waitlist: 0 })], [{}, {}, {}]);
+    assert.deepEqual([changes(row, { waitlist: '7' }), changes(line, { waitlist: '7' })], [{ waitlist: 7 }, { waitlist: 7 }]);
+    assert.deepEqual([changes(line, { waitlist: '' }), changes(line, { waitlist: '0' })], [{ waitlist: 0 }, { waitlist: 0 }]);
 });
 
 test('a time in the hour that comes twice is no change', () => {
@@ -573,8 +584,8 @@ test('each reason of a field has words in Chinese', () => {
 
 test('what is wrong in a form is named', () => {
     assert.deepEqual(termsOf(form({ title: ' ', stock: 'x', limit: '0' })).wrong, ['title', 'stock', 'limit']);
-    const wrong = termsOf(form({ more: '?', orders_per_user: '0', extend: '-1' })).wrong;
-    assert.deepEqual(wrong, ['more_at', 'orders_per_user', 'extend_s']);
+    const wrong = termsOf(form({ more: '?', waitlist: 'x', orders_per_user: '0', extend: '-1' })).wrong;
+    assert.deepEqual(wrong, ['more_at', 'waitlist', 'orders_per_user', 'extend_s']);
     assert.ok(wrong.every((name) => words.en[`must_${name}`] && words.zh[`must_${name}`]));
     assert.deepEqual(termsOf(form({ end: '2026-01-31T12:00:00' })).wrong, ['end_at']);
 });

@@ -352,6 +352,46 @@ test('giving back: the purchase is over and may be tried again; other tabs are t
     assert.equal(await here.buyer.cancel(ID), false);
 });
 
+test('a place in the line is read with the list, now and then, and is not waited for', async () => {
+    const place = (n) => order('waiting', { place: n });
+    const here = scene({
+        answers: {
+            [FIRST]: { orders: [], complete: true },
+            '/seckill/7': place(2),
+            [`/orders/${ID}/cancel`]: order('cancelled', { reason: 'LEFT' }),
+        },
+    });
+    here.vouchers.put(voucher());
+    here.buyer.start();
+    await until(() => here.buyer.orders.state() === LIST.EMPTY);
+    here.buyer.purchase('7').press(1, true);
+    await until(() => here.buyer.purchase('7').state() === STATE.IN_LINE);
+    here.answers[FIRST] = { orders: [place(1)], complete: true };
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    assert.deepEqual(here.asked, [FIRST, '/seckill/7']);
+    here.buyer.read(); // as when the page is seen again
+    await until(() => here.buyer.orderOf('7').place === 1);
+    assert.ok(here.changes.some(([status, before]) => status === 'waiting' && before === 'waiting'), 'not shown');
+    assert.equal(await here.buyer.cancel(ID), true);
+    assert.equal(here.buyer.purchase('7').state(), STATE.IDLE);
+    assert.deepEqual(here.asked, [FIRST, '/seckill/7', FIRST, `/orders/${ID}/cancel`]);
+});
+
+test('a place that is kept and is not theirs is forgotten', async () => {
+    const record = { key: 'k', quantity: 1, at: NOW, state: 'in_line', outcome: { code: 'in_line', orderId: ID } };
+    const here = scene({
+        local: memory({ 'seckill.try.alice.7': JSON.stringify(record) }),
+        answers: {
+            [FIRST]: { orders: [], complete: true },
+            [`/orders/${ID}`]: new Problem('NOT_FOUND', { status: 404 }),
+        },
+    });
+    here.vouchers.put(voucher());
+    assert.equal(here.buyer.purchase('7').state(), STATE.IN_LINE);
+    here.buyer.start();
+    await until(() => here.buyer.purchase('7').state() === STATE.IDLE);
+});
+
 test('what another tab writes is heard', async () => {
     const here = scene({ answers: { [FIRST]: { orders: [], complete: true } } });
     here.vouchers.put(voucher());
@@ -573,6 +613,30 @@ test('of many that have left the list each has its turn', async () => {
     }
     assert.equal(new Set(here.asked).size, 1 + 12);
     assert.equal(here.asked.length, 3 * (1 + 5));
+});
+
+test('where a line is open, a press on what is sold out joins it, for one unit', async () => {
+    const sent = [];
+    const line = voucher({ remaining: 0, phase: 'sold_out', limit: 3, waitlist: 5, waiting: 2 });
+    const here = scene({
+        answers: {
+            '/vouchers': { vouchers: [{ ...line, waitlist: 0 }] },
+            '/seckill/7': ({ json }) => (sent.push(json), order('waiting', { place: 2 })),
+        },
+    });
+    await here.readList();
+    here.sales.press('7', 3); // nobody joins it any more
+    assert.equal(here.buyer.purchase('7').outcome().code, 'sold_out');
+    here.answers['/vouchers'] = { vouchers: [line] };
+    await here.readList();
+    here.sales.press('7', 3);
+    await until(() => here.buyer.purchase('7').state() === STATE.IN_LINE);
+    here.sales.renderAll();
+    assert.equal(here.cards.get('7').won.place, 2);
+    here.answers['/vouchers'] = { vouchers: [{ ...line, remaining: 1, phase: 'on_sale' }] };
+    await here.readList();
+    here.sales.press('7', 3); // who waits has an order
+    assert.deepEqual(sent, [{ quantity: 1, wait: true }]);
 });
 
 test('a press asks only where the sale is on', async () => {

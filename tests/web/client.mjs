@@ -15,8 +15,8 @@ const voucher = (id, phase, remaining) => ({ id, state: 'open', phase, remaining
 // `routes`: path -> what gives its answer. Of a path that has none the answer is lost.
 function service(routes) {
     const seen = [];
-    const fetch = async (url, { headers, signal }) => {
-        seen.push({ url, headers });
+    const fetch = async (url, { headers, signal, body }) => {
+        seen.push({ url, headers, body });
         signal.throwIfAborted();
         return routes[url](signal);
     };
@@ -104,6 +104,32 @@ test("a slash at the url's end changes nothing", async () => {
     const here = service({ 'https://s.example/orders': () => json({ orders: [] }) });
     await createClient({ url: 'https://s.example/', fetch: here.fetch }).orders();
     assert.deepEqual(here.paths(), ['https://s.example/orders']);
+});
+
+// ---- the line ----
+
+test('a purchase that may wait gives a place at once, which is not followed', async () => {
+    const place = { id: 'a', voucher_id: '7', user_id: 'alice', quantity: 1, status: 'waiting', place: 4 };
+    const here = service({ '/seckill/7': () => json(place, 202) });
+    const { outcome, orderId, order } = await createClient({ fetch: here.fetch }).buy('7', { wait: true });
+    assert.deepEqual([outcome, orderId, order], ['waiting', 'a', place]);
+    assert.deepEqual(here.paths(), ['/seckill/7']);
+    assert.deepEqual(JSON.parse(here.seen[0].body), { quantity: 1, wait: true });
+});
+
+test('an earlier purchase that waits is no win, and a full line is a refusal', async () => {
+    const place = { id: 'a', voucher_id: '7', user_id: 'alice', quantity: 1, status: 'waiting', place: 0 };
+    const here = service({
+        '/seckill/7': () => json({ code: 'ALREADY_ORDERED', status: 409, order_id: 'a' }, 409),
+        '/seckill/8': () => json({ code: 'WAITLIST_FULL', status: 409 }, 409),
+        '/orders/a?wait=20&while=pending': () => json(place),
+    });
+    const client = createClient({ fetch: here.fetch });
+    const again = await client.buy('7', { wait: true });
+    assert.deepEqual([again.outcome, again.code, again.order], ['waiting', 'ALREADY_ORDERED', place]);
+    const full = await client.buy('8', { wait: true });
+    assert.deepEqual([full.outcome, full.code], ['refused', 'WAITLIST_FULL']);
+    assert.equal(here.seen.length, 3);
 });
 
 // ---- several sales ----

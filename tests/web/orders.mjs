@@ -103,6 +103,8 @@ test('an answer that is older than what is known does not take an order back', (
         ['unpaid', 'pending'],
         ['paid', 'unpaid', 'pending'],
         ['cancelled', 'unpaid', 'pending'],
+        ['cancelled', 'waiting'],
+        ['unpaid', 'waiting'],
         ['refunded', 'paid', 'unpaid'],
     ]) {
         const { orders } = scene({});
@@ -138,6 +140,17 @@ test('each order is told of once, and when it changes', async () => {
         ['unpaid', undefined],
         ['paid', 'unpaid'],
     ]);
+});
+
+test('another place in the line is told of, the same one is not', async () => {
+    const waiting = (place) => ({ ...order(1, 'waiting'), place });
+    const { orders, answers, told } = scene({ [FIRST]: page([waiting(3)]) });
+    for (const place of [3, 3, 1]) {
+        answers[FIRST] = page([waiting(place)]);
+        await orders.read();
+    }
+    const places = told.filter(([one]) => one !== null).map(([one, before]) => [one.place, before?.place]);
+    assert.deepEqual(places, [[3, undefined], [1, 3]]);
 });
 
 test('pages', async () => {

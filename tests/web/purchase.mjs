@@ -118,6 +118,7 @@ for (const [code, status, outcome] of [
     ['UNAUTHENTICATED', 401, 'error'],
     ['INVALID', 422, 'error'],
     ['TOO_MANY_ORDERS', 409, 'too_many'],
+    ['WAITLIST_FULL', 409, 'waitlist_full'],
     ['OFFER_CHANGED', 409, 'offer_changed'],
     ['SOMETHING_NEW', 400, 'error'],
 ]) {
@@ -257,6 +258,80 @@ test('accepted: followed to its end', async () => {
     const odd = scene({ answers: [order('pending')], followed: order('refused', { reason: 'GRANT_LOST' }) });
     assert.equal(await odd.press(), 'error');
     assert.equal(odd.purchase.outcome().why, 'refused');
+});
+
+const joined = async (answers, more) => {
+    const here = scene({ answers, ...more });
+    here.purchase.press(1, true);
+    await here.settled();
+    return here;
+};
+
+test('a place in the line is neither a win nor under way, and a press asks nothing', async () => {
+    const here = await joined([order('waiting', { place: 3 })]);
+    assert.deepEqual(here.states, [STATE.ASKING, STATE.IN_LINE]);
+    assert.deepEqual(here.sent[0].json, { quantity: 1, wait: true });
+    const { code, orderId } = here.purchase.outcome();
+    assert.deepEqual([code, orderId, here.purchase.isUnderWay()], ['in_line', ID, false]);
+    assert.equal(here.purchase.press(1), false);
+    assert.equal(here.purchase.press(1, true), false);
+    assert.equal(here.sent.length, 1);
+});
+
+test('a place survives a reload, other tabs are told, and leaving ends it', async () => {
+    const { record } = await joined([order('waiting')]);
+    const again = scene({ record });
+    again.purchase.resume();
+    const other = scene({ record });
+    other.purchase.overhear();
+    for (const { purchase, sent } of [again, other]) {
+        assert.deepEqual([purchase.state(), purchase.outcome().orderId, sent], [STATE.IN_LINE, ID, []]);
+    }
+    again.purchase.learn(order('cancelled', { reason: 'LEFT' }));
+    assert.deepEqual([again.purchase.state(), again.record], [STATE.IDLE, null]);
+    other.purchase.forget(ID);
+    assert.equal(other.purchase.state(), STATE.IDLE);
+});
+
+test('what becomes of a place: a unit, or the end of the sale', async () => {
+    for (const [last, state, code] of [
+        [order('unpaid'), STATE.WON, 'won'],
+        [order('refused', { reason: 'SOLD_OUT' }), STATE.REFUSED, 'line_over'],
+    ]) {
+        const here = await joined([order('waiting')]);
+        here.purchase.learn(order('waiting', { place: 1 }));
+        here.purchase.learn(last);
+        assert.deepEqual([here.purchase.state(), here.purchase.outcome().code], [state, code]);
+    }
+});
+
+test('an order of before that waits is no win once it is read', async () => {
+    const here = await joined([refused('ALREADY_ORDERED', 409, { body: { order_id: ID } })]);
+    assert.equal(here.purchase.state(), STATE.WON);
+    here.purchase.learn(order('waiting'));
+    assert.deepEqual([here.purchase.state(), here.purchase.outcome().code], [STATE.IN_LINE, 'in_line']);
+});
+
+test('a lost answer of the line is asked for under its key, with wait, whatever the quantity is now', async () => {
+    const first = await joined([new Promise(() => {})]);
+    const reloaded = scene({ record: first.record, answers: [order('waiting')] });
+    reloaded.purchase.resume();
+    assert.equal(await reloaded.settled(), 'in_line');
+    const here = await joined([busy()]);
+    assert.equal(here.purchase.outcome().code, 'unknown');
+    await here.press(3);
+    assert.equal(here.keys, 1);
+    for (const { headers, json } of [...reloaded.sent, ...here.sent]) {
+        assert.deepEqual([headers['Idempotency-Key'], json], ['key-1', { quantity: 1, wait: true }]);
+    }
+});
+
+test('who joins while a purchase is not answered asks under its key', async () => {
+    const open = scene({ answers: [new Promise(() => {})] });
+    await open.press();
+    const here = await joined([order('waiting')], { record: open.record });
+    assert.equal(here.sent[0].headers['Idempotency-Key'], open.record.key);
+    assert.deepEqual(here.sent[0].json, { quantity: 1, wait: true });
 });
 
 test('a ticket is got first, and used again', async () => {
@@ -479,6 +554,9 @@ test('why the button does nothing, until the voucher can be bought', async () =>
     assert.deepEqual(here.sent, []);
     here.purchase.forgive();
     assert.equal(here.purchase.state(), STATE.IDLE);
+    const full = await joined([refused('WAITLIST_FULL', 409)]);
+    full.purchase.forgive();
+    assert.equal(full.purchase.state(), STATE.IDLE);
     const error = scene({ answers: [refused('SOMETHING_NEW', 400)] });
     await error.press();
     error.purchase.forgive();

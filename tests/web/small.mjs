@@ -9,7 +9,7 @@ import { createIdentity, isUserName, subjectOf, takeToken } from '../../web/comm
 import { chooseLanguage, createSay } from '../../web/common/language.js';
 import { createStorage } from '../../web/common/storage.js';
 import { countdown, createTicker, milestone, untilNextSecond } from '../../web/shop/countdown.js';
-import { createVouchers, inOrder, PHASE, phaseOf } from '../../web/shop/vouchers.js';
+import { canJoin, createVouchers, inOrder, PHASE, phaseOf } from '../../web/shop/vouchers.js';
 
 const RANDOMS = [0, 0.25, 0.5, 0.999999];
 const CHALLENGE = 'AwFrSdIAAAAAAAAAAAcAAAAAAAAABXTQVR7g8fS8mJWyq-eFIH4';
@@ -198,6 +198,19 @@ test('a time of more units is kept while a stream speaks, and goes with the term
     assert.equal(more(), Date.parse('2030-01-01T00:00:00Z'));
     vouchers.put(VOUCHER);
     assert.ok(Number.isNaN(more()));
+});
+
+test('the bound of a line is kept while a stream speaks, and a voucher without one has none', () => {
+    const vouchers = createVouchers(() => 0, () => []);
+    const line = () => [vouchers.get('7').waitlist, vouchers.get('7').waiting, canJoin(vouchers.get('7'), vouchers.get('7').phase)];
+    vouchers.put({ ...VOUCHER, waitlist: 5, waiting: 2 });
+    assert.deepEqual(line(), [5, 2, false]); // units are left
+    vouchers.hear('7', { remaining: 0, phase: 'sold_out' });
+    assert.deepEqual(line(), [5, 2, true]);
+    vouchers.put({ ...VOUCHER, waitlist: 0, waiting: 1 });
+    assert.deepEqual(line(), [0, 1, false]);
+    vouchers.put(VOUCHER); // of an instance of an older version, too
+    assert.deepEqual(line(), [0, 0, false]);
 });
 
 test('a picture shows only where the policy lets it come from', () => {

@@ -110,6 +110,48 @@ test('an order of another voucher in the scope is named, with a link to it, and 
     assert.equal(under(card.root).find(({ dataset }) => dataset.buy !== undefined).getAttribute('aria-disabled'), null);
 });
 
+test('a card that is sold out offers its line, and shows the place of who waits in it', () => {
+    const card = createCard('7', voice, { payUrl: () => null });
+    const voucher = { title: 'Tea', description: '', picture: null, priceCents: 990, currency: 'CNY', limit: 3, stock: 5, remaining: 0 };
+    const line = { ...voucher, waitlist: 5, waiting: 2 };
+    const purchase = (state, outcome) => ({ state: () => state, isUnderWay: () => false, outcome: () => outcome, quantity: () => 1 });
+    const idle = purchase('idle', { code: null }), waits = purchase('in_line', { code: 'in_line', orderId: '1' });
+    const button = under(card.root).find(({ dataset }) => dataset.buy !== undefined);
+    const told = under(card.root).find(({ dataset }) => dataset.outcome !== undefined);
+    const isOff = () => button.getAttribute('aria-disabled') === 'true';
+    for (const [shown, phase, text, off] of [
+        [line, 'sold_out', 'buy.join', false],
+        [{ ...line, waitlist: 0 }, 'sold_out', 'buy.sold_out', true],
+        [voucher, 'sold_out', 'buy.sold_out', true],
+        [line, 'on_sale', 'buy.on_sale', false],
+    ]) {
+        card.render(shown, phase, idle);
+        assert.deepEqual([button.textContent, isOff()], [text, off]);
+        assert.equal(texts(card.root).includes('voucher.line'), text === 'buy.join');
+    }
+    for (const phase of ['sold_out', 'on_sale']) {
+        card.render(line, phase, waits, { id: '1', status: 'waiting', place: 3 });
+        const [text, , link] = told.children;
+        assert.deepEqual([button.textContent, isOff(), text, link.attributes.href], ['buy.in_line', true, 'line.place', '#order-1']);
+    }
+});
+
+test('an order that waits shows its place, and can be left', () => {
+    const row = createRow('1', voice, { payUrl: () => null });
+    const order = { id: '1', voucher_id: '7', quantity: 1, status: 'waiting', total_cents: 990 };
+    for (const [place, text] of [[undefined, 'line.wait'], [0, 'line.first'], [3, 'line.place'], [10000, 'line.far']]) {
+        row.render({ ...order, place }, undefined, 0, {});
+        assert.deepEqual(['status.waiting', text, 'order.leave'].filter((one) => !texts(row.root).includes(one)), []);
+    }
+    row.render(order, undefined, 0, { failed: true });
+    assert.ok(texts(row.root).includes('order.leave_failed'));
+    row.render({ ...order, status: 'cancelled', reason: 'LEFT' }, undefined, 0, {});
+    assert.ok(texts(row.root).includes('status.left'));
+    assert.ok(!texts(row.root).some((text) => /^(line|order\.leave)/.test(text)));
+    row.render({ ...order, status: 'refused', reason: 'SOLD_OUT' }, undefined, 0, {});
+    assert.ok(texts(row.root).includes('status.sold_out'));
+});
+
 test('the cards of one scope stand under one heading, by their ids; one that is alone has none', () => {
     const scope = createScope('7', voice);
     const [title] = scope.root.children;
@@ -212,7 +254,7 @@ test('the answer to a form neither closes nor marks another one', async () => {
     for (const answer of [{ status: 201, code: null, body: { id: '8' } }, noAnswer]) {
         const { answers, call } = calls();
         const [dialog, done] = [new Part(), []];
-        const names = 'title stock scope price currency begin end more limit orders_per_user pay_within extend ticket work_bits description picture'.split(' ');
+        const names = 'title stock scope price currency begin end more waitlist limit orders_per_user pay_within extend ticket work_bits description picture'.split(' ');
         const inputs = names.map((field) => Object.assign(new Part(), { dataset: { field }, type: field === 'ticket' ? 'checkbox' : 'text' }));
         dialog.querySelectorAll = () => inputs;
         const form = createForm({ dialog, call, speech, now_ms: () => 0, done: ({ id }) => done.push(id), refresh() {} });
@@ -294,6 +336,22 @@ test("a voucher's details name the others of its scope, also one that joins late
     assert.doesNotMatch(terms(), /terms_more/);
     made.take({ ...row, version: 2, more_at: '2030-01-01T12:00:00Z' }, null, 0);
     assert.match(terms(), /terms_more today/);
+});
+
+test("a voucher's details have its line: how many wait, and how many may", () => {
+    const body = new Part();
+    const template = { content: { firstElementChild: { cloneNode: () => body } } };
+    const said = { ...speech, say: (key, values) => `${key} ${values?.count ?? ''} ${values?.most ?? ''}`.trim(), list: String, age: String };
+    const made = createVoucher({ template, speech: said, press() {}, toggled() {}, may: () => true, others: () => [] });
+    const row = { id: '7', scope: '7', title: 'Tea', state: 'open', version: 1, stock: 5, remaining: 5, begin_at: '2030-01-01T00:00:00Z', end_at: '2030-01-02T00:00:00Z' };
+    const line = (more) => {
+        made.take({ ...row, ...more }, null, 0);
+        made.say(0);
+        return under(body.querySelector('[data-figures]')).find(({ dataset }) => dataset.metric === 'line').textContent;
+    };
+    made.take(row, null, 0);
+    under(body.querySelector('[data-row-actions]')).find(({ dataset }) => dataset.action === 'details').listeners.click();
+    assert.deepEqual([line({}), line({ waitlist: 9, waiting: 4 }), line({ waitlist: 0, waiting: 3 })], ['none', 'line_of 4 9', 'line_closed 3 0']);
 });
 
 test('expiry is held and released, of one voucher or of all, without a key or an ETag', async () => {

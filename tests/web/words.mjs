@@ -83,8 +83,24 @@ test('keys that are put together have words, too', () => {
     for (const state of ['loading', 'empty', 'partial', 'unreadable', 'stale', 'offline']) {
         assert.ok(SHOP.en[`vouchers.${state}`], state);
     }
-    for (const status of ['pending', 'unpaid', 'paid', 'cancelled', 'expired', 'refused', 'refunded']) {
+    const statuses = ['pending', 'waiting', 'unpaid', 'free', 'paid', 'cancelled', 'left', 'expired', 'refused', 'sold_out', 'refunded'];
+    for (const status of statuses) {
         assert.ok(SHOP.en[`status.${status}`], status);
+    }
+    for (const key of ['join', 'in_line', 'again', 'yours', 'busy']) {
+        assert.ok(SHOP.en[`buy.${key}`], key);
+    }
+    for (const code of ['waitlist_full', 'line_over']) {
+        assert.ok(SHOP.en[`outcome.${code}`], code);
+    }
+    for (const ending of ['order.cancel', 'order.leave']) {
+        assert.ok(['', '_of', '_busy', '_failed'].every((part) => SHOP.en[ending + part]), ending);
+    }
+    for (const about of ['confirm', 'leave']) {
+        assert.ok(['text', 'no', 'yes'].every((part) => SHOP.en[`${about}.${part}`]), about);
+    }
+    for (const state of ['pending', 'waiting', 'paid', 'over']) {
+        assert.ok(PAY.en[`state.${state}`], state);
     }
     for (const phase of ['on_sale', 'sold_out', 'paused', 'ended']) {
         assert.ok(SHOP.en[`announce.${phase}`], phase);
