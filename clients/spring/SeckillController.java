@@ -37,7 +37,7 @@ class SeckillController {
         var result = as(buyer).buy(voucher, 1, key, again != null);
         return switch (result.outcome()) {
             case WON -> ResponseEntity.status(HttpStatus.CREATED).body(result.body());
-            case ACCEPTED -> ResponseEntity.accepted().body(result.body()); // the page asks for the order, below
+            case ACCEPTED, WAITING -> ResponseEntity.accepted().body(result.body()); // the page asks for it, below
             case REFUSED, ENDED -> ResponseEntity.status(HttpStatus.CONFLICT).body(result.body()); // by its `code`
             default -> ResponseEntity.status(HttpStatus.SERVICE_UNAVAILABLE) // neither yes nor no: the page asks again
                     .header("Retry-After", "1")

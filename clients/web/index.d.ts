@@ -5,6 +5,7 @@ export type ServiceCode =
     | 'SOLD_OUT'
     | 'ENDED'
     | 'PAUSED'
+    | 'WAITLIST_FULL'
     | 'NOT_ENOUGH'
     | 'OFFER_CHANGED'
     | 'TOO_MANY_ORDERS'
@@ -55,8 +56,16 @@ export type ServiceCode =
     | 'UNSUPPORTED_MEDIA_TYPE'
     | 'UNSUPPORTED_ENCODING'
     | 'INTERNAL';
-/** Why an order was refused or refunded. */
-export type Reason = 'SOLD_OUT' | 'ALREADY_ORDERED' | 'GRANT_LOST' | 'REPEATED' | 'WRITTEN_OFF' | 'RESTOCKED' | 'KEPT';
+/** Why an order was refused or refunded. LEFT: it was cancelled while it waited in the line. */
+export type Reason =
+    | 'SOLD_OUT'
+    | 'ALREADY_ORDERED'
+    | 'GRANT_LOST'
+    | 'REPEATED'
+    | 'WRITTEN_OFF'
+    | 'RESTOCKED'
+    | 'KEPT'
+    | 'LEFT';
 /**
  * NO_ANSWER: nothing came, as without a network, and where the browser blocks the call (CORS). NOT_OURS: something else
  * has answered, as a gateway. NO_LOGIN: nothing was sent, because `headers` has failed; `cause` is what it has thrown.
@@ -86,7 +95,15 @@ export interface ProblemBody {
     errors?: { pointer?: string; parameter?: string; detail: string }[];
 }
 
-export type OrderStatus = 'pending' | 'unpaid' | 'paid' | 'cancelled' | 'expired' | 'refused' | 'refunded';
+export type OrderStatus =
+    | 'pending'
+    | 'waiting'
+    | 'unpaid'
+    | 'paid'
+    | 'cancelled'
+    | 'expired'
+    | 'refused'
+    | 'refunded';
 
 export interface Order {
     id: string;
@@ -95,8 +112,10 @@ export interface Order {
     quantity: number;
     status: OrderStatus;
     created_at?: string;
-    /** Of a refused or refunded order. */
+    /** Of a refused or refunded order, and of one that left the line. */
     reason?: Reason;
+    /** Of one that waits in the line: so many wait before it. 0: it is the first; 10000, of `order()`: or more. */
+    place?: number;
     /** From the commit on. */
     price_cents?: number;
     total_cents?: number;
@@ -138,6 +157,8 @@ export interface VoucherTerms {
     scope?: string;
     /** Orders that a user may have of it, ended ones included. */
     orders_per_user?: number;
+    /** So many may wait in its line for a unit; true: twice the units; false or 0: nobody joins it. */
+    waitlist?: boolean | number;
     pay_within_s?: number;
     /** A payment in progress may extend an unpaid order by so many seconds, once; 0: it may not. */
     extend_s?: number;
@@ -150,11 +171,14 @@ export interface VoucherTerms {
 export type Phase = 'upcoming' | 'on_sale' | 'sold_out' | 'paused' | 'ended';
 export type VoucherState = 'loading' | 'open' | 'paused' | 'closed' | 'retired';
 
-export interface Voucher extends Required<Omit<VoucherTerms, 'description' | 'picture' | 'more_at'>> {
+export interface Voucher extends Required<Omit<VoucherTerms, 'description' | 'picture' | 'more_at' | 'waitlist'>> {
     id: string;
     description?: string;
     picture?: string;
     more_at?: string;
+    /** Of a voucher that has or had a line: so many may wait, and so many do. */
+    waitlist?: number;
+    waiting?: number;
     state: VoucherState;
     phase: Phase;
     /** null: not known now; only with `stale`. */
@@ -220,7 +244,19 @@ export interface Accepted extends LastError {
     order?: Order;
 }
 
-/** A purchase was won, but the order has ended; or a payment came after that, and is to be paid back. */
+/** Nothing was bought: the buyer has a place in the voucher's line, which is an order of the status `waiting`. */
+export interface Waiting extends LastError {
+    outcome: 'waiting';
+    /** ALREADY_ORDERED: by an earlier purchase. */
+    code?: Code;
+    orderId: string;
+    order: Order;
+}
+
+/**
+ * A purchase was won, but the order has ended, or it has left the line; or a payment came after that, and is to be paid
+ * back.
+ */
 export interface Ended extends LastError {
     outcome: 'ended';
     code?: Code;
@@ -229,7 +265,7 @@ export interface Ended extends LastError {
 }
 
 /** `key` repeats the same purchase later, with `isDoubtful: true`. */
-export type PurchaseResult = (Won | Accepted | Ended | Refused | Unknown) & { key: string };
+export type PurchaseResult = (Won | Waiting | Accepted | Ended | Refused | Unknown) & { key: string };
 
 export type CommandResult<Body> = { outcome: 'done'; status: number; body: Body } | Refused | Unknown;
 
@@ -251,6 +287,8 @@ export interface KeyOptions extends Options {
 
 export interface BuyOptions extends KeyOptions {
     quantity?: number | undefined;
+    /** If no unit is left, the buyer joins the voucher's line, if it has one. `quantity` must be 1. */
+    wait?: boolean | undefined;
     /** The same purchase was tried before, and its outcome is not known. */
     isDoubtful?: boolean | undefined;
     onStep?(step: { step: 'asking' } | { step: 'waiting'; code: Code; retryAfterMs: number; cause?: unknown }): void;
@@ -264,7 +302,10 @@ export interface Client {
      * a Problem that asking again does not change, such as UNAUTHENTICATED when the login has expired: log in, and
      * follow again.
      */
-    follow(orderId: string, options?: FollowOptions & { status?: 'pending' | 'unpaid' }): Promise<Order | null>;
+    follow(
+        orderId: string,
+        options?: FollowOptions & { status?: 'pending' | 'waiting' | 'unpaid' },
+    ): Promise<Order | null>;
     /**
      * Calls `onEvent` with each state of a voucher, or of a list of up to 96, at once and at each change, until all
      * their sales are over (`phase` is `ended`), or until it is aborted. Of a list, an id that does not exist is an
@@ -338,6 +379,7 @@ export interface OrderFeed {
         id: string;
         event:
             | 'order.placed'
+            | 'order.waiting'
             | 'order.refused'
             | 'order.extended'
             | 'order.paid'

@@ -7,6 +7,7 @@ const TICKET_CODES = ['TICKET_REQUIRED', 'TICKET_INVALID', 'WORK_REQUIRED', 'WOR
 
 const OUTCOMES = {
     pending: 'accepted',
+    waiting: 'waiting',
     unpaid: 'won',
     paid: 'won',
     refused: 'refused',
@@ -15,7 +16,8 @@ const OUTCOMES = {
     refunded: 'ended',
 };
 
-// Of an order: `accepted` will become another one by itself, `ended` was won once.
+// Of an order: `accepted` will become another one by itself, and soon; `waiting` has a place in the line, until the
+// sale ends or its user leaves; `ended` was won once, or has left the line.
 export function outcomeOf(order) {
     const { id: orderId, status, reason } = order;
     const outcome = OUTCOMES[status] ?? 'unknown';
@@ -34,13 +36,22 @@ export function judgePurchase(problem) {
     return isSoon ? { ...judged, outcome: AGAIN } : judged;
 }
 
-// Resolves with {outcome, code, orderId, order, ...}. One `key` for all tries, so each gets the first answer.
+// Resolves with {outcome, code, orderId, order, ...}. One `key` for all tries, so each gets the first answer. `wait`:
+// without a unit left the user joins the voucher's line, if it has one; `quantity` must be 1 then.
 // `takeTicket(isNeeded)` gives a promise of a ticket's text, or undefined where none is known to be needed; `isNeeded`:
-// the service has refused the one before. `onStep` hears of `asking` and `waiting`.
+// the service has refused the one before. `onStep` hears of `asking`, and of `waiting` to ask again.
 export function placeOrder(
     api,
     voucherId,
-    { quantity = 1, key = makeKey(), takeTicket = () => undefined, onStep = () => {}, signal, ...more } = {},
+    {
+        quantity = 1,
+        wait = false,
+        key = makeKey(),
+        takeTicket = () => undefined,
+        onStep = () => {},
+        signal,
+        ...more
+    } = {},
 ) {
     let isNeeded = false;
     let isAsked = false;
@@ -58,7 +69,8 @@ export function placeOrder(
         }
         isAsked = true;
         onStep({ step: 'asking' });
-        const options = { method: 'POST', headers, json: { quantity }, member: 'voucher_id', timeoutMs: TIMEOUT_MS };
+        const json = { quantity, ...(wait && { wait }) };
+        const options = { method: 'POST', headers, json, member: 'voucher_id', timeoutMs: TIMEOUT_MS };
         return outcomeOf((await api.call(`/seckill/${voucherId}`, options)).body);
     }
 

@@ -47,7 +47,8 @@ export function createForm({ dialog, call, speech, now_ms, done, refresh }) {
     function newFields() {
         const begin = Math.ceil((now_ms() + HOUR_MS / 2) / HOUR_MS) * HOUR_MS;
         return { title: '', stock: '100', scope: '', price: '1.00', currency: 'CNY', begin: localTime(begin), end: localTime(begin + HOUR_MS),
-            more: '', limit: '1', orders_per_user: '3', pay_within: '900', extend: '120', ticket: false, work_bits: '0', description: '', picture: '' };
+            more: '', waitlist: '', limit: '1', orders_per_user: '3', pay_within: '900', extend: '120', ticket: false, work_bits: '0',
+            description: '', picture: '' };
     }
 
     function fill(fields) {

@@ -14,7 +14,8 @@ export const OUTCOMES = ['placed', 'accepted', 'sold_out', 'limited', 'refused',
 export const SHARES = { p50: 0.5, p90: 0.9, p99: 0.99 };
 
 const PURCHASE = { method: 'POST', route: '/seckill/{voucher}' };
-const OUTCOME_OF = { PLACED: 'placed', ACCEPTED: 'accepted', SOLD_OUT: 'sold_out', NOT_ENOUGH: 'sold_out', RATE_LIMITED: 'limited', OVERLOADED: 'limited' };
+const OUTCOME_OF = { PLACED: 'placed', ACCEPTED: 'accepted', SOLD_OUT: 'sold_out', NOT_ENOUGH: 'sold_out',
+    WAITING: 'sold_out', WAITLIST_FULL: 'sold_out', RATE_LIMITED: 'limited', OVERLOADED: 'limited' };
 const TIMES = {
     answer: ['seckill_http_request_duration_seconds', PURCHASE],
     durable: ['seckill_order_durable_seconds'],

@@ -124,6 +124,7 @@ export function createOrders({ section, dialog, call, speech, may, show, told })
             [speech.say('order_units'), speech.number(order.quantity)],
             [speech.say('order_total'), price],
             [speech.say('order_created'), momentOf(order.created_at)],
+            ...(order.place === undefined ? [] : [[speech.say('order_place'), speech.number(order.place)]]),
             ...(order.expires_at === undefined ? [] : [[speech.say('order_expires'), momentOf(order.expires_at)]]),
         ];
         const voucher = element('button', { type: 'button', class: 'quiet', data: { show: order.voucher_id } }, speech.say('show_voucher', { id: order.voucher_id }));

@@ -50,6 +50,7 @@ export function termsOf(fields) {
         begin_at: timeOf(fields.begin),
         end_at: timeOf(fields.end),
         more_at: fields.more === '' ? '' : timeOf(fields.more),
+        waitlist: wholeOf(fields.waitlist.trim() || '0', 0),
         ticket: fields.ticket === true,
         work_bits: wholeOf(fields.work_bits.trim() || '0', 0),
         description: fields.description.trim(),
@@ -84,6 +85,7 @@ export function fieldsOf(voucher) {
         begin: localTime(Date.parse(voucher.begin_at)),
         end: localTime(Date.parse(voucher.end_at)),
         more: voucher.more_at === undefined ? '' : localTime(Date.parse(voucher.more_at)),
+        waitlist: voucher.waitlist === undefined ? '' : String(voucher.waitlist),
         limit: String(voucher.limit),
         orders_per_user: String(voucher.orders_per_user),
         pay_within: String(voucher.pay_within_s),
@@ -99,7 +101,7 @@ export function fieldsOf(voucher) {
 // no parts of a second, and the hour that comes twice in autumn reads back as the first one. The stock has a call of its
 // own.
 export function changesOf(row, { stock: _, ...terms }) {
-    const voucher = { more_at: '', description: '', picture: '', ...row };
+    const voucher = { more_at: '', waitlist: 0, description: '', picture: '', ...row };
     const shown = (time) => (time === '' ? '' : localTime(Date.parse(time)));
     const same = (name) => (['begin_at', 'end_at', 'more_at'].includes(name) ? shown(terms[name]) === shown(voucher[name]) : terms[name] === voucher[name]);
     return Object.fromEntries(Object.entries(terms).filter(([name]) => !same(name)));

@@ -13,7 +13,7 @@ import { booksOf } from './books.js';
 import { ACTIONS, actionButton } from './confirm.js';
 import { createDetails } from './details.js';
 
-const FIGURES = ['in_postgresql', 'in_redis', 'drift', 'journal'];
+const FIGURES = ['in_postgresql', 'in_redis', 'drift', 'journal', 'line'];
 const FRESH_MS = 3000;
 const METRICS = { in_postgresql: 'stock-postgresql', in_redis: 'stock-redis' };
 const OVER = ['closed', 'retired', 'ended'];
@@ -141,6 +141,15 @@ export function createVoucher({ template, speech, press, toggled, may, others })
         setText(figures.in_redis.value, Number.isInteger(row.redis?.stock) ? speech.number(row.redis.stock) : speech.name('state', row.redis?.state ?? 'unknown'));
         setText(figures.drift.value, speech.say(`drift_${books?.state ?? 'unknown'}`, { n: books?.drift ?? '' }));
         setText(figures.journal.value, journalText(now_ms));
+        setText(figures.line.value, lineText(row));
+    }
+
+    // A bound of 0: there was a line, which nobody joins any more.
+    function lineText({ waitlist: most, waiting: count }) {
+        if (most === undefined) {
+            return speech.say('none');
+        }
+        return speech.say(most === 0 ? 'line_closed' : 'line_of', { count, most });
     }
 
     function journalText(now_ms) {

@@ -83,7 +83,7 @@ async function followPending() {
 }
 
 function stateOf({ status }) {
-    return status === 'unpaid' ? 'payable' : ['paid', 'pending'].includes(status) ? status : 'over';
+    return status === 'unpaid' ? 'payable' : ['paid', 'pending', 'waiting'].includes(status) ? status : 'over';
 }
 
 // The reference is the order's own, so a payment that is sent twice is one.

@@ -1,14 +1,17 @@
 // What belongs to one buyer: a purchase for each voucher that is shown, and the orders, each telling the other.
 //
 // The list of orders is read when the page is opened or seen again, when another tab has changed something, and now and
-// then while an order waits for its payment.
+// then while an order waits for its payment, or in the line.
 import { getTicket, Problem, retryDelay, wait } from '../client/index.js';
 import { createOrders, isOver, LIST } from './orders.js';
 import { createPurchase, STATE } from './purchase.js';
 
-const UNPAID_EVERY_MS = 30000;
+const OPEN_EVERY_MS = 30000;
 const AFTER_EXPIRY_MS = 300;
 const CHANGED_KEY = 'seckill.changed'; // written to make other tabs read their orders again
+
+// It may change without the buyer, sooner or later. A pending one is followed instead.
+const isOpen = ({ status }) => status === 'unpaid' || status === 'waiting';
 
 // `shown()` resolves when the page can be seen. `onPurchase(id)`, `onOrder(order, before)` (as of
 // orders.js) hear of changes.
@@ -47,7 +50,7 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
         pause = new AbortController();
         disturbed = false;
         const left = untilExpiry();
-        const most = UNPAID_EVERY_MS * (0.8 + 0.4 * random());
+        const most = OPEN_EVERY_MS * (0.8 + 0.4 * random());
         if (failures > 0 || overdue > 0) {
             await wait(retryDelay(orders.retryAfterMs(), Math.max(failures, overdue) - 1, random), pause.signal);
         } else if (left === Infinity) {
@@ -58,14 +61,12 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
         return disturbed;
     }
 
-    // Of the unpaid order that expires first. Infinity: there is no unpaid one.
+    // Of the open order that expires first; one that does not is read now and then. Infinity: none is open.
     function untilExpiry() {
         const now = clock.now() ?? 0;
-        const unpaid = orders.all().filter((order) => order.status === 'unpaid');
-        return unpaid.reduce(
-            (least, order) => Math.min(least, order.expires_at ? Date.parse(order.expires_at) - now : UNPAID_EVERY_MS),
-            Infinity,
-        );
+        const leftOf = ({ expires_at: at }) => (at ? Date.parse(at) - now : 2 * OPEN_EVERY_MS);
+        const open = orders.all().filter(isOpen);
+        return open.reduce((least, order) => Math.min(least, leftOf(order)), Infinity);
     }
 
     function read() {
@@ -87,7 +88,7 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
             purchases.get(order.voucher_id)?.learn(order);
             if (order.status === 'pending') {
                 follow(order.id);
-            } else if (order.status === 'unpaid') {
+            } else if (isOpen(order)) {
                 disturbed = true;
                 pause.abort();
             } else if (isOver(order)) {
@@ -113,7 +114,7 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
         for (const purchase of purchases.values()) {
             const { code, orderId } = purchase.outcome();
             if (
-                (purchase.state() !== STATE.WON && code !== 'other_ordered') ||
+                (![STATE.WON, STATE.IN_LINE].includes(purchase.state()) && code !== 'other_ordered') ||
                 orders.get(orderId) !== undefined ||
                 orders.state() === LIST.UNREADABLE
             ) {
@@ -138,7 +139,7 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
             if (!(problem instanceof Problem)) {
                 throw problem;
             }
-            read(); // WRONG_STATE: it is not unpaid any more
+            read(); // WRONG_STATE: it is not unpaid any more, and does not wait
             return problem.code === 'WRONG_STATE';
         }
     }
@@ -185,7 +186,7 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
         onPurchase(id);
     }
 
-    // The order that it has won. undefined: none, or it was not read yet.
+    // The order that it has won, or waits with. undefined: none, or it was not read yet.
     function orderOf(id) {
         const order = orders.get(purchase(id).outcome().orderId);
         return order?.voucher_id === id ? order : undefined;

@@ -59,9 +59,9 @@ export function createOrderList({ clock, vouchers, view, voice, buyer, isThere, 
         }
     }
 
-    // `before` undefined: it was not known.
+    // `before` undefined: it was not known. Of the same status: its place in the line has changed.
     function changed(order, before) {
-        if (before !== undefined) {
+        if (before !== undefined && before.status !== order.status) {
             view.announce(
                 voice.say('announce.order', { title: titleOf(order), status: statusText(voice, order) }),
             );
@@ -78,9 +78,16 @@ export function createOrderList({ clock, vouchers, view, voice, buyer, isThere, 
         }, untilNextSecond(renderSummary(now)));
     }
 
+    // To cancel an order that waits is to leave the line.
+    function questionOf(order) {
+        const about = order.status === 'waiting' ? 'leave' : 'confirm';
+        const part = (name) => voice.say(`${about}.${name}`, { title: titleOf(order) });
+        return { text: part('text'), no: part('no'), yes: part('yes') };
+    }
+
     async function cancel(id) {
         const order = buyer().orders.get(id);
-        if (doing.get(id)?.cancelling || !(await view.confirm(voice.say('confirm.text', { title: titleOf(order) })))) {
+        if (doing.get(id)?.cancelling || !(await view.confirm(questionOf(order)))) {
             return;
         }
         doing.set(id, { cancelling: true });

@@ -8,7 +8,7 @@ import { askForChange, followOrder, Problem, retryDelay } from '../client/index.
 export const LIST = Object.freeze({ LOADING: 'loading', READY: 'ready', EMPTY: 'empty', UNREADABLE: 'unreadable' });
 
 // A status never goes back to one of a lower rank.
-const RANK = { pending: 0, unpaid: 1, paid: 2, cancelled: 3, expired: 3, refused: 3, refunded: 3 };
+const RANK = { pending: 0, waiting: 0, unpaid: 1, paid: 2, cancelled: 3, expired: 3, refused: 3, refunded: 3 };
 
 export const isOrder = (body) => typeof body?.id === 'string' && Object.keys(RANK).includes(body.status);
 
@@ -24,7 +24,7 @@ const LOGIN_TRIES = 4; // from then on a wait is long
 const ASK_AGAIN_MS = 1000;
 
 // `shown()` resolves when the page can be seen. `onChange(order, before)` hears of each order that is new (then
-// `before` is undefined) or has changed, or of null where only the list's state has.
+// `before` is undefined) or has changed, also its place in the line, or of null where only the list's state has.
 export function createOrders({ api, wait, shown = async () => {}, random = Math.random, onChange = () => {} }) {
     const known = new Map();
     let state = LIST.LOADING;
@@ -62,7 +62,7 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
             return; // an older answer
         }
         known.set(order.id, order);
-        if (before?.status !== order.status) {
+        if (before?.status !== order.status || before.place !== order.place) {
             tell(order, before);
         }
     }

@@ -1,8 +1,10 @@
 // One buyer's try to buy one voucher: a state, one function that moves it, and what is kept so that it survives a
 // reload.
 //
-//   IDLE -> ASKING -> WON | FOLLOWING | REFUSED | UNKNOWN     by way of TICKET where the voucher takes one, and of
-//           ASKING <-> WAITING                                WAITING where the same question is to be asked again
+//   IDLE -> ASKING -> WON | IN_LINE | FOLLOWING | REFUSED | UNKNOWN
+//           ASKING <-> WAITING
+//
+// By way of TICKET where the voucher takes one, and of WAITING where the same question is to be asked again.
 //
 // A try has one Idempotency-Key from its first question to its end, in all tabs and over reloads. So asking again is
 // always safe: it gets the first answer again, and never a second order.
@@ -14,38 +16,44 @@ export const STATE = Object.freeze({
     ASKING: 'asking',
     WAITING: 'waiting', // to ask again
     FOLLOWING: 'following', // accepted, not settled yet
+    IN_LINE: 'in_line', // the order waits for a unit, until the sale ends or the buyer leaves
     WON: 'won',
     REFUSED: 'refused',
     UNKNOWN: 'unknown', // there may be an order
 });
 
-const { IDLE, TICKET, ASKING, WAITING, FOLLOWING, WON, REFUSED, UNKNOWN } = STATE;
+const { IDLE, TICKET, ASKING, WAITING, FOLLOWING, IN_LINE, WON, REFUSED, UNKNOWN } = STATE;
 
 const ALLOWED = {
-    [IDLE]: [TICKET, ASKING, FOLLOWING, WON, REFUSED, UNKNOWN],
+    [IDLE]: [TICKET, ASKING, FOLLOWING, IN_LINE, WON, REFUSED, UNKNOWN],
     [TICKET]: [ASKING, WAITING, WON, REFUSED, UNKNOWN],
-    [ASKING]: [IDLE, WAITING, FOLLOWING, WON, REFUSED, UNKNOWN],
+    [ASKING]: [IDLE, WAITING, FOLLOWING, IN_LINE, WON, REFUSED, UNKNOWN],
     [WAITING]: [TICKET, ASKING],
-    [FOLLOWING]: [IDLE, FOLLOWING, WON, REFUSED],
-    [WON]: [IDLE, FOLLOWING, WON, REFUSED],
-    [REFUSED]: [IDLE, TICKET, ASKING, FOLLOWING, WON, REFUSED],
-    [UNKNOWN]: [IDLE, TICKET, ASKING, FOLLOWING, WON, REFUSED],
+    [FOLLOWING]: [IDLE, FOLLOWING, IN_LINE, WON, REFUSED],
+    [IN_LINE]: [IDLE, FOLLOWING, IN_LINE, WON, REFUSED],
+    [WON]: [IDLE, FOLLOWING, IN_LINE, WON, REFUSED],
+    [REFUSED]: [IDLE, TICKET, ASKING, FOLLOWING, IN_LINE, WON, REFUSED],
+    [UNKNOWN]: [IDLE, TICKET, ASKING, FOLLOWING, IN_LINE, WON, REFUSED],
 };
 
 const UNDER_WAY = [TICKET, ASKING, WAITING, FOLLOWING];
+const LIVE = [FOLLOWING, IN_LINE, WON]; // there is an order
 const GOES_ON_MS = 2 * 60 * 1000; // a try that was under way so long ago goes on by itself
 const KEY_LASTS_MS = 23 * 3600 * 1000; // the service keeps it a day
 
 // What a buyer is told; the page has words for each.
 const TOLD = 'won accepted already_ordered sold_out not_enough too_many offer_changed not_started paused too_fast'.split(' ');
-const CODES = [null, ...TOLD, 'other_ordered', 'retrying', 'ended', 'loading', 'unknown', 'error'];
+const OF_LINES = ['in_line', 'waitlist_full', 'line_over'];
+const CODES = [null, ...TOLD, ...OF_LINES, 'other_ordered', 'retrying', 'ended', 'loading', 'unknown', 'error'];
+const PASSING = ['sold_out', 'waitlist_full', 'paused', 'not_started', 'not_enough']; // until it can be bought again
 const WHYS = [undefined, 'login', 'quantity', 'refused', 'tickets']; // of an error
 
-const STATES = { won: WON, accepted: FOLLOWING, refused: REFUSED, ended: IDLE, unknown: UNKNOWN };
+const STATES = { won: WON, waiting: IN_LINE, accepted: FOLLOWING, refused: REFUSED, ended: IDLE, unknown: UNKNOWN };
 
 // What the service's codes mean to the buyer: one of the page's own, of which it has words. All others: an error.
 const MEANS = {
     SOLD_OUT: { code: 'sold_out' },
+    WAITLIST_FULL: { code: 'waitlist_full' },
     NOT_ENOUGH: { code: 'not_enough' },
     TOO_MANY_ORDERS: { code: 'too_many' },
     OFFER_CHANGED: { code: 'offer_changed' },
@@ -70,6 +78,8 @@ function judge({ outcome, code, orderId, order, body, retryAfterMs }, voucherId)
                 return { ...details, to: REFUSED, code: 'other_ordered', voucherId: body.voucher_id };
             }
             return { ...details, code: code === 'ALREADY_ORDERED' ? 'already_ordered' : 'won' };
+        case 'waiting':
+            return { ...details, code: 'in_line' };
         case 'accepted':
             return { ...details, code: 'accepted' };
         case 'refused':
@@ -98,7 +108,7 @@ export function createPurchase({
 }) {
     let state = IDLE;
     let outcome = { code: null }; // with orderId, voucherId (that order's, if another), left, why, retryAfterMs
-    let attempt = { key: null, quantity: 1, at: 0 };
+    let attempt = { key: null, quantity: 1, waits: false, at: 0 }; // waits: it joins the line if there is no unit
     let ticket = null;
     let fetching = null; // the ticket, ahead of time
     let isPrepared = false;
@@ -129,34 +139,38 @@ export function createPurchase({
 
     // ---- from the button to the end ----
 
-    // False: a try is under way, or there is nothing left to try.
-    function press(quantity) {
-        if (UNDER_WAY.includes(state)) {
+    // False: a try is under way, or there is nothing left to try. `waits`: as of an attempt.
+    function press(quantity, waits = false) {
+        if (UNDER_WAY.includes(state) || state === IN_LINE) {
             return false;
         }
         if (state === WON) {
             move(WON, { ...outcome, code: 'already_ordered' });
             return false;
         }
-        begin(quantity);
+        begin(quantity, waits);
         return true;
     }
 
-    // A try whose outcome is not known, here or in another tab, goes on and is not replaced by another.
-    function begin(quantity) {
+    // A try whose outcome is not known, here or in another tab, goes on and is not replaced by another. One that may
+    // have joined the line goes on whatever the quantity: a plain purchase does not learn of a place.
+    function begin(quantity, waits) {
         const kept = store.load();
         const isOpen = isRecord(kept) && [...UNDER_WAY, UNKNOWN].includes(kept.state) && isRecent(kept, KEY_LASTS_MS);
         const isDoubtful = isOpen || state === UNKNOWN;
-        attempt = isOpen && kept.quantity === quantity ? keyOf(kept) : { key: newKey(), quantity, at: now() ?? 0 };
+        const isSame = isOpen && (kept.quantity === quantity || kept.waits === true);
+        attempt = isSame ? keyOf(kept) : { key: newKey(), quantity, waits, at: now() ?? 0 };
+        attempt.waits ||= waits;
         run(isDoubtful);
     }
 
     // After end() nothing is asked any more: it would be asked for another buyer. `isDoubtful`: an earlier question may
     // have made an order.
     async function run(isDoubtful) {
-        const { key, quantity } = attempt;
+        const { key, quantity, waits } = attempt;
         const { signal } = ending;
-        const options = { key, quantity, isDoubtful, signal, takeTicket, onStep: step, pause: wait, random };
+        const how = { isDoubtful, signal, takeTicket, onStep: step, pause: wait, random };
+        const options = { key, quantity, wait: waits, ...how };
         const result = await placeOrder(api, voucher().id, options);
         if (result.order !== undefined) {
             onOrder(result.order);
@@ -230,7 +244,7 @@ export function createPurchase({
     // ---- over reloads, and beside other tabs ----
 
     const isRecent = (record, most) => now() === undefined || record.at === 0 || now() - record.at < most;
-    const keyOf = ({ key, quantity, at }) => ({ key, quantity, at });
+    const keyOf = ({ key, quantity, waits, at }) => ({ key, quantity, waits: waits === true, at });
 
     // After a load of the page. A refusal is not shown again: its reason may have gone.
     function resume() {
@@ -239,8 +253,8 @@ export function createPurchase({
             return;
         }
         attempt = keyOf(kept);
-        if (kept.state === WON) {
-            move(WON, kept.outcome);
+        if (kept.state === WON || kept.state === IN_LINE) {
+            move(kept.state, kept.outcome);
         } else if (kept.state === FOLLOWING) {
             conclude({ ...kept.outcome, to: FOLLOWING });
         } else if (goesOn && isRecent(kept, GOES_ON_MS) && kept.state !== UNKNOWN) {
@@ -259,9 +273,9 @@ export function createPurchase({
         if (kept.state === WON) {
             attempt = keyOf(kept);
             move(WON, { ...kept.outcome, code: 'already_ordered' });
-        } else if (kept.state === FOLLOWING) {
+        } else if (kept.state === FOLLOWING || kept.state === IN_LINE) {
             attempt = keyOf(kept);
-            conclude({ ...kept.outcome, to: FOLLOWING });
+            conclude({ ...kept.outcome, to: kept.state });
         }
     }
 
@@ -274,19 +288,22 @@ export function createPurchase({
         const own = outcome.orderId === order.id;
         const judged = judge(outcomeOf(order));
         if (judged.to === WON) {
-            judged.code = !own ? 'already_ordered' : outcome.code === 'accepted' ? 'won' : outcome.code;
+            const isNew = outcome.code === 'accepted' || outcome.code === 'in_line';
+            judged.code = !own ? 'already_ordered' : isNew ? 'won' : outcome.code;
+        } else if (judged.to === REFUSED && state === IN_LINE) {
+            judged.code = 'line_over';
         }
-        const isLive = judged.to === WON || judged.to === FOLLOWING;
+        const isLive = LIVE.includes(judged.to);
         if (isLive && !(own && judged.to === state)) {
             conclude(judged);
-        } else if (!isLive && own && (state === WON || state === FOLLOWING)) {
+        } else if (!isLive && own && LIVE.includes(state)) {
             move(judged.to, judged);
         }
     }
 
     // There is no such order, whatever was kept here; or it was another voucher's, and has ended.
     function forget(orderId) {
-        if ([WON, FOLLOWING, REFUSED].includes(state) && outcome.orderId === orderId) {
+        if ([...LIVE, REFUSED].includes(state) && outcome.orderId === orderId) {
             move(IDLE);
         }
     }
@@ -301,7 +318,7 @@ export function createPurchase({
 
     // The voucher can be bought again: a refusal that said otherwise has had its time.
     function forgive() {
-        if (state === REFUSED && ['sold_out', 'paused', 'not_started', 'not_enough'].includes(outcome.code)) {
+        if (state === REFUSED && PASSING.includes(outcome.code)) {
             move(IDLE);
         }
     }

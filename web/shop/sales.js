@@ -3,7 +3,7 @@ import { Problem } from '../client/index.js';
 import { createLive } from './live.js';
 import { milestone, untilNextSecond } from './countdown.js';
 import { STATE } from './purchase.js';
-import { byEnd, inOrder, matches, opensAt, PHASE, phaseOf } from './vouchers.js';
+import { byEnd, canJoin, inOrder, matches, opensAt, PHASE, phaseOf } from './vouchers.js';
 
 const SINGLE_MOST = 5; // vouchers that are asked for by themselves, in one round: those that waited longest
 const OLD_MS = 3600 * 1000; // a sale that has been over for so long is not shown to those who come now
@@ -17,7 +17,7 @@ const SEARCHED_MOST = 10; // pages that a search reads on
 const FOLLOWED_MS = 10000; // after the buyer's own order has ended
 const KEPT_MS = 1000; // so old an answer of the service may be
 
-// `purchase(id)` gives the buyer's purchase of a voucher, `orderOf(id)` the order that it has won, `prepare(id)` gets
+// `purchase(id)` gives the buyer's purchase of a voucher, `orderOf(id)` its order, won or waiting, `prepare(id)` gets
 // its ticket, once. `onRead()` is called after each try to read.
 export function createSales({
     api,
@@ -325,6 +325,8 @@ export function createSales({
         const own = purchase(id);
         if (phase === PHASE.ON_SALE || own.state() === STATE.UNKNOWN || own.state() === STATE.WON) {
             own.press(quantity);
+        } else if (canJoin(vouchers.get(id), phase)) {
+            own.press(1, true);
         } else {
             own.refuse({ [PHASE.UPCOMING]: 'not_started', [PHASE.UNKNOWN]: 'loading' }[phase] ?? phase);
         }

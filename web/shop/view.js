@@ -190,9 +190,11 @@ export function createView(voice, on) {
     }
 
     // Resolves with whether the reader means it.
-    function confirm(text) {
+    function confirm({ text, no, yes }) {
         const dialog = at('confirm');
         setText(at('confirm-text'), text);
+        setText(at('confirm-no'), no);
+        setText(at('confirm-yes'), yes);
         return new Promise((resolve) => {
             const end = (answer) => () => {
                 at('confirm-yes').onclick = at('confirm-no').onclick = dialog.oncancel = null;

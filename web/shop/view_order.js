@@ -1,7 +1,7 @@
 // A row of "My orders".
 import { element, setAttribute, setOff, setText } from '../common/dom.js';
 import { isFree, isToPay } from './orders.js';
-import { clockText, priceText } from './view_voucher.js';
+import { clockText, placeText, priceText } from './view_voucher.js';
 
 // `onCancel(id)`. `payUrl(order)` gives where to pay, null where the page does not know.
 export function createRow(id, voice, { onCancel, payUrl }) {
@@ -12,6 +12,7 @@ export function createRow(id, voice, { onCancel, payUrl }) {
         units: element('span', { class: 'hint' }),
         idLabel: element('span', {}),
         when: element('p', { class: 'hint' }),
+        place: element('p', { class: 'due', data: { place: '' }, hidden: true }),
         leftLabel: element('span', { id: `left-${id}` }),
         left: element('span', {
             role: 'timer',
@@ -31,6 +32,7 @@ export function createRow(id, voice, { onCancel, payUrl }) {
         element('p', { class: 'total' }, parts.total, ' ', parts.units),
         element('p', { class: 'hint' }, parts.idLabel, ' ', element('code', {}, id)),
         parts.when,
+        parts.place,
         due,
         parts.actions,
         parts.trouble,
@@ -56,8 +58,10 @@ export function createRow(id, voice, { onCancel, payUrl }) {
             parts.when,
             order.created_at ? voice.say('order.at', { at: voice.moment(Date.parse(order.created_at), now) }) : '',
         );
+        parts.place.hidden = order.status !== 'waiting';
+        setText(parts.place, order.status === 'waiting' ? placeText(voice, order) : '');
         renderActions(order, title, doing);
-        setText(parts.trouble, doing.failed && order.status === 'unpaid' ? voice.say('order.cancel_failed') : '');
+        setText(parts.trouble, doing.failed && canEnd(order) ? voice.say(`${endingOf(order)}_failed`) : '');
     }
 
     // A pending order has no price of its own yet.
@@ -75,16 +79,17 @@ export function createRow(id, voice, { onCancel, payUrl }) {
 
     function renderActions(order, title, doing) {
         const url = payUrl(order);
+        const ending = endingOf(order);
         setAttribute(pay, 'href', url);
         setText(pay, voice.say('order.pay'));
         setAttribute(pay, 'aria-label', voice.say('order.pay_of', { title }));
         setText(payElsewhere, voice.say('order.pay_elsewhere'));
-        setText(cancel, voice.say(doing.cancelling ? 'order.cancel_busy' : 'order.cancel'));
-        setAttribute(cancel, 'aria-label', doing.cancelling ? null : voice.say('order.cancel_of', { title }));
+        setText(cancel, voice.say(doing.cancelling ? `${ending}_busy` : ending));
+        setAttribute(cancel, 'aria-label', doing.cancelling ? null : voice.say(`${ending}_of`, { title }));
         setOff(cancel, doing.cancelling);
         const wanted = [
             ...(isToPay(order) ? [url === null ? payElsewhere : pay] : []),
-            ...(order.status === 'unpaid' ? [cancel] : []),
+            ...(canEnd(order) ? [cancel] : []),
         ];
         if (
             wanted.some((one, i) => parts.actions.children[i] !== one) ||
@@ -114,6 +119,19 @@ export function createRow(id, voice, { onCancel, payUrl }) {
     return { root, render, renderLeft };
 }
 
+// Its buyer can cancel it, or leave the line.
+const canEnd = ({ status }) => status === 'unpaid' || status === 'waiting';
+const endingOf = ({ status }) => (status === 'waiting' ? 'order.leave' : 'order.cancel');
+
 export function statusText(voice, order) {
-    return voice.say(order.status === 'unpaid' && isFree(order) ? 'status.free' : `status.${order.status}`);
+    return voice.say(`status.${statusOf(order)}`);
+}
+
+// A status, or what says more than it.
+function statusOf(order) {
+    const { status, reason } = order;
+    if (status === 'refused' && reason === 'SOLD_OUT') {
+        return 'sold_out';
+    }
+    return reason === 'LEFT' ? 'left' : status === 'unpaid' && isFree(order) ? 'free' : status;
 }

@@ -4,11 +4,14 @@ import { element, setAttribute, setOff, setText } from '../common/dom.js';
 import { countdown } from './countdown.js';
 import { isFree, isToPay } from './orders.js';
 import { STATE } from './purchase.js';
-import { PHASE } from './vouchers.js';
+import { canJoin, PHASE } from './vouchers.js';
 
 const LONG_TITLE = 50; // characters; of longer texts a card shows the beginning
 const LONG_ABOUT = 90;
 const CHOICES_MOST = 20; // of quantities in a list; of more a number is typed
+const PLACE_MOST = 10000; // so far the service counts who is before an order
+const PRESSED = ['on_sale', 'again', 'join']; // what a button that can be pressed says
+const HELD = [STATE.WON, STATE.IN_LINE]; // the buyer has an order
 
 // `voice` as of common/voice.js. `onBuy(id, quantity)`. `payUrl(order)` gives where to pay, null where the page does
 // not know.
@@ -40,6 +43,7 @@ export function createCard(id, voice, { onBuy, payUrl }) {
         when: element('span', { class: 'hint' }),
         paused: element('p', { class: 'hint', hidden: true }),
         more: element('p', { class: 'hint', hidden: true }),
+        line: element('p', { class: 'hint', data: { line: '' }, hidden: true }),
         stock: element('p', { class: 'left', data: { remaining: '' } }),
         bar: element('span', {}),
         quantity: element('div', { class: 'quantity', hidden: true }),
@@ -68,6 +72,7 @@ export function createCard(id, voice, { onBuy, payUrl }) {
         element('p', { class: 'count' }, parts.clockLabel, ' ', parts.clock, ' ', parts.when),
         stock,
         parts.more,
+        parts.line,
         parts.paused,
         parts.quantity,
         parts.buy,
@@ -95,8 +100,8 @@ export function createCard(id, voice, { onBuy, payUrl }) {
 
     // ---- what there is to show ----
 
-    // `order`: what the purchase has won, undefined: nothing, or it was not read yet. `other`: the title of the voucher
-    // whose order keeps the buyer from this one.
+    // `order`: what the purchase has won, or waits with; undefined: nothing, or it was not read yet. `other`: the title
+    // of the voucher whose order keeps the buyer from this one.
     function render(voucher, phase, purchase, order, other) {
         root.dataset.state = phase;
         renderFace(voucher);
@@ -109,6 +114,7 @@ export function createCard(id, voice, { onBuy, payUrl }) {
         parts.buy.hidden = phase === PHASE.ENDED && !purchase.isUnderWay() && purchase.state() === STATE.IDLE;
         parts.paused.hidden = phase !== PHASE.PAUSED;
         setText(parts.paused, voice.say('voucher.paused'));
+        renderLine(voucher, phase);
         renderQuantity(voucher, phase, purchase);
         renderButton(voucher, phase, purchase);
         renderOutcome(purchase, order, other);
@@ -147,8 +153,16 @@ export function createCard(id, voice, { onBuy, payUrl }) {
         setAttribute(parts.bar, 'class', part > 0.2 ? null : 'few');
     }
 
+    // How many wait, where one may join them.
+    function renderLine(voucher, phase) {
+        const isOpen = canJoin(voucher, phase);
+        parts.line.hidden = !isOpen;
+        setText(parts.line, isOpen ? voice.say('voucher.line', { count: voucher.waiting }) : '');
+    }
+
+    // Who joins a line waits for one unit.
     function renderQuantity(voucher, phase, purchase) {
-        const isAsked = voucher.limit > 1 && phase !== PHASE.ENDED;
+        const isAsked = voucher.limit > 1 && phase !== PHASE.ENDED && !canJoin(voucher, phase);
         parts.quantity.hidden = !isAsked;
         if (isAsked && (limit !== voucher.limit || parts.quantity.children.length === 0)) {
             const field = quantityField(voucher.limit, purchase.quantity());
@@ -158,7 +172,7 @@ export function createCard(id, voice, { onBuy, payUrl }) {
         const [label, field] = parts.quantity.children;
         if (isAsked) {
             setText(label, voice.say('voucher.quantity', { limit }));
-            field.disabled = purchase.isUnderWay() || purchase.state() === STATE.WON;
+            field.disabled = purchase.isUnderWay() || HELD.includes(purchase.state());
         }
     }
 
@@ -182,19 +196,19 @@ export function createCard(id, voice, { onBuy, payUrl }) {
 
     // Its name also has the voucher's, for those who hear the buttons of a page without what is around them.
     function renderButton(voucher, phase, purchase) {
-        const key = buttonKey(phase, purchase);
+        const key = buttonKey(voucher, phase, purchase);
         const button = voice.say(`buy.${key}`);
         setText(parts.buy, button);
         setAttribute(parts.buy, 'aria-label', voice.say('buy.of', { button, title: voucher.title }));
         setAttribute(parts.buy, 'aria-busy', key === 'busy' ? 'true' : null);
-        setOff(parts.buy, key !== 'on_sale' && key !== 'again');
+        setOff(parts.buy, !PRESSED.includes(key));
     }
 
     function renderOutcome(purchase, order, other) {
         const { code, orderId } = purchase.outcome();
         setAttribute(parts.outcome, 'data-code', code);
         const text = outcomeText(voice, purchase, order, other);
-        const hasOrder = purchase.state() === STATE.WON || code === 'other_ordered';
+        const hasOrder = HELD.includes(purchase.state()) || code === 'other_ordered';
         const link = text !== '' && orderId !== undefined && hasOrder;
         if (parts.outcome.dataset.said !== `${text}${link}${orderId}`) {
             parts.outcome.dataset.said = `${text}${link}${orderId}`;
@@ -275,14 +289,29 @@ export function clockText(voice, ms) {
     return days > 0 ? `${voice.say('time.days', { count: days })} ${clock}` : clock;
 }
 
-function buttonKey(phase, purchase) {
+// Where an order stands in the line. undefined: it was not read yet.
+export function placeText(voice, order) {
+    const count = order?.place;
+    if (count === undefined || count === 0) {
+        return voice.say(count === 0 ? 'line.first' : 'line.wait');
+    }
+    return voice.say(count >= PLACE_MOST ? 'line.far' : 'line.place', { count });
+}
+
+function buttonKey(voucher, phase, purchase) {
     if (purchase.isUnderWay()) {
         return 'busy';
     }
-    if (purchase.state() === STATE.WON) {
-        return 'yours';
+    switch (purchase.state()) {
+        case STATE.WON:
+            return 'yours';
+        case STATE.IN_LINE:
+            return 'in_line';
+        case STATE.UNKNOWN:
+            return 'again';
+        default:
+            return canJoin(voucher, phase) ? 'join' : phase;
     }
-    return purchase.state() === STATE.UNKNOWN ? 'again' : phase;
 }
 
 function outcomeText(voice, purchase, order, other) {
@@ -297,6 +326,8 @@ function outcomeText(voice, purchase, order, other) {
         case 'won':
         case 'already_ordered':
             return voice.say(`outcome.${wonAs(order) ?? code}`);
+        case 'in_line':
+            return placeText(voice, order);
         case 'other_ordered':
             return voice.say('outcome.other_ordered', { title: other });
         case 'not_enough':

@@ -32,6 +32,9 @@ export function phaseOf(voucher, now, room = 0) {
     return voucher.phase === PHASE.UPCOMING ? PHASE.ON_SALE : voucher.phase;
 }
 
+// Whether one may wait for a unit.
+export const canJoin = (voucher, phase) => phase === PHASE.SOLD_OUT && voucher.waitlist > 0;
+
 export function opensAt(voucher, room = 0) {
     return voucher.beginMs + Math.min(room, MARGIN_MOST_MS);
 }
@@ -85,6 +88,8 @@ export function createVouchers(monotonic, pictureOrigins) {
             beginMs: Date.parse(read.begin_at),
             endMs: Date.parse(read.end_at),
             moreMs: Date.parse(read.more_at), // NaN: it has none
+            waitlist: read.waitlist ?? 0, // so many may wait
+            waiting: read.waiting ?? 0,
             canSell: streamed ? before.canSell : canSell,
             remaining: streamed ? before.remaining : canSell ? read.remaining : null,
             phase: streamed ? before.phase : read.phase,

@@ -118,6 +118,8 @@ public final class SeckillClient {
         WON,
         /** A purchase was accepted, and its end has not come in time. It will: follow the order. */
         ACCEPTED,
+        /** Nothing was bought: the buyer has a place in the voucher's line, which is an order of the status waiting. */
+        WAITING,
         /** A purchase was won, but the order has ended; or a payment came after that, and is to be paid back. */
         ENDED,
         /** The service has said no: nothing was done. */
@@ -492,6 +494,7 @@ public final class SeckillClient {
         return switch (String.valueOf(order.get("status"))) {
             case "pending" -> resultOf(Outcome.ACCEPTED, null, order);
             case "unpaid", "paid" -> resultOf(Outcome.WON, null, order);
+            case "waiting" -> resultOf(Outcome.WAITING, null, order);
             case "refused" -> resultOf(Outcome.REFUSED, (String) order.get("reason"), order);
             case "cancelled", "expired", "refunded" -> resultOf(Outcome.ENDED, null, order);
             default -> resultOf(Outcome.UNKNOWN, "NOT_OURS", order);
