@@ -248,39 +248,6 @@ def bad_members(schema: dict) -> list:
     if isinstance(schema.get("type"), list):  # a boolean or an integer
         return [schema["minimum"] - 1, schema["maximum"] + 1, 1.5, "1", "true", None, [], {}]
     if schema.get("type") == "integer":
-        return ["", "x", "-1", "1.5", "%31", "+1", str(schema["minimum"] - 1), str(schema["maximum"] + 1), "9" * 30]
-    if "enum" in schema:
-        return ["", "nothing", schema["enum"][0].upper()]
-    if schema.get("format") == "date-time":
-        return ["", "yesterday", "2026-02-30T00:00:00Z", "2026-01-31"]
-    if "pattern" in schema:
-        return ["", "a b", "\u00e9", "x" * 300, "A" * 36 if "36" in schema["pattern"] else ""]
-    return []
-
-
-def mutations(schema: dict, example: dict) -> Iterator[bytes]:
-    """Bodies that are an object, but violate the schema."""
-    full = dict(example)
-    for name in schema.get("required", []):
-        yield json.dumps({n: v for n, v in full.items() if n != name}).encode()
-    yield json.dumps(full | {"unknown_member": 1}).encode()
-    if "minProperties" in schema:
-        yield b"{}"
-    if "maxProperties" in schema:
-        yield json.dumps({name: 1 for name in schema["properties"]}).encode()
-    for name, member in schema["properties"].items():
-        base = {n: v for n, v in full.items() if n in schema.get("required", [])}
-        for value in bad_members(member):
-            yield json.dumps(base | {name: value}).encode()
-        text = json.dumps(base | {name: full.get(name, 1)})
-        yield (text[:-1] + f', "{name}": 1}}').encode()
-
-
-def bad_members(schema: dict) -> list:
-    if isinstance(schema.get("type"), list):  # what neither type allows
-        of_each = [bad_members(schema | {"type": one}) for one in schema["type"]]
-        return [value for value in of_each[0] if value in of_each[1] and type(value) is not bool]
-    if schema.get("type") == "integer":
         return [schema["minimum"] - 1, schema["maximum"] + 1, 1.5, "1", True, None, [], {}, 2**63, -(2**70)]
     if schema.get("type") == "boolean":
         return ["true", 1, None, []]
