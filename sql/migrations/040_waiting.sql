@@ -313,6 +313,7 @@ DECLARE
     v_key     bigint; -- of the index of live orders
     v_room    integer := 0;
     v_new     uuid[] := '{}';
+    v_spent   text[]; -- users who have had as many orders as one may have
     v_one     record;
 BEGIN
     SELECT s.* INTO v_stock FROM voucher_stock s WHERE s.voucher_id = p_voucher AND s.slot = p_slot FOR UPDATE;
@@ -328,6 +329,10 @@ BEGIN
         PERFORM lock_scope(v_stock.scope);
         v_scope := nullif(v_stock.scope, p_voucher); -- as place_orders()
     END IF;
+    v_spent := ARRAY(SELECT u FROM unnest(p_users) AS u
+                         WHERE EXISTS (SELECT FROM voucher_order w
+                                        WHERE w.user_id = u AND w.voucher_id = p_voucher
+                                          AND w.ended_nth >= v_voucher.orders_per_user OFFSET 0));
     IF v_why IS NULL THEN
         v_room := v_most - v_stock.waiting;
         FOR v_one IN SELECT old.id FROM unnest(p_users, p_keys) AS o (user_id, key) -- a key counts for a day
@@ -344,18 +349,14 @@ BEGIN
             INSERT INTO voucher_order (id, slot, user_id, voucher_id, request_key, offer, scope, status)
             SELECT o.id, p_slot, o.user_id, p_voucher, o.key, coalesce(o.offer, 0), v_scope, 'waiting'
               FROM unnest(p_ids, p_users, p_keys, p_offers) AS o (id, user_id, key, offer)
-             WHERE NOT EXISTS (SELECT FROM voucher_order w
-                                WHERE w.user_id = o.user_id AND w.voucher_id = p_voucher
-                                  AND w.ended_nth >= v_voucher.orders_per_user OFFSET 0)
+             WHERE o.user_id <> ALL (v_spent)
             ON CONFLICT DO NOTHING
             RETURNING id)
         SELECT coalesce(array_agg(id), '{}') INTO v_new FROM joined;
     ELSIF v_room > 0 THEN -- one by one
         FOR v_one IN SELECT o.id, o.user_id, o.key, o.offer
                        FROM unnest(p_ids, p_users, p_keys, p_offers) WITH ORDINALITY AS o (id, user_id, key, offer, n)
-                      WHERE NOT EXISTS (SELECT FROM voucher_order w
-                                         WHERE w.user_id = o.user_id AND w.voucher_id = p_voucher
-                                           AND w.ended_nth >= v_voucher.orders_per_user OFFSET 0)
+                      WHERE o.user_id <> ALL (v_spent)
                       ORDER BY o.n LOOP
             INSERT INTO voucher_order (id, slot, user_id, voucher_id, request_key, offer, scope, status)
             VALUES (v_one.id, p_slot, v_one.user_id, p_voucher, v_one.key, coalesce(v_one.offer, 0), v_scope, 'waiting')
@@ -377,9 +378,7 @@ BEGIN
                 WHEN first.id IS NOT NULL THEN 'repeated'
                 WHEN live.id IS NOT NULL THEN 'already_ordered'
                 WHEN v_why IS NOT NULL THEN v_why
-                WHEN EXISTS (SELECT FROM voucher_order w
-                              WHERE w.user_id = o.user_id AND w.voucher_id = p_voucher
-                                AND w.ended_nth >= v_voucher.orders_per_user OFFSET 0) THEN 'most'
+                WHEN o.user_id = ANY (v_spent) THEN 'most'
                 ELSE 'full' END,
            CASE WHEN own.user_id = o.user_id THEN own.id WHEN first.quantity = 1 THEN first.id
                 WHEN first.id IS NULL THEN live.id END,
@@ -810,7 +809,7 @@ LANGUAGE sql STABLE AS $$
                           WHERE held.voucher_id = s.voucher_id AND held.slot = s.slot) h
 $$;
 
--- As in 009_retire.sql. Who waits is told so before.
+-- As in 009_retire.sql. A voucher with waiting orders is open.
 CREATE OR REPLACE FUNCTION voucher_is_open(p_voucher bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$

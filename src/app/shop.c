@@ -376,10 +376,10 @@ void sk_shop_close(struct sk_shop *shop)
     sk_voucher_cache_close(shop->control.shown);
     sk_searches_close(shop->control.searches);
     sk_settlements_close(shop->control.settlements);
-    for (size_t i = 0; i < shop->sale.shard_count; i++)
+    for (size_t i = 0; i < shop->sale.shard_count; i++) {
         sk_writer_close(shop->shards[i].writer);
-    for (size_t i = 0; i < shop->sale.shard_count; i++)
         sk_line_close(shop->shards[i].line);
+    }
     sk_named_locks_close(shop->sale.locks);
     sk_session_close(shop->sale.session);
     sk_nodes_close(shop->sale.nodes);
@@ -400,10 +400,10 @@ void sk_shop_turn(struct sk_shop *shop)
     struct sk_metrics *metrics = shop->sale.metrics;
     bool asked = sk_batcher_flush(shop->sale.batcher);
     bool rush = sk_batcher_busy(shop->sale.batcher);
-    for (size_t i = 0; i < shop->sale.shard_count; i++)
+    for (size_t i = 0; i < shop->sale.shard_count; i++) {
         sk_writer_pump(shop->shards[i].writer, rush);
-    for (size_t i = 0; i < shop->sale.shard_count; i++)
         sk_line_flush(shop->shards[i].line);
+    }
     sk_nodes_flush(shop->sale.nodes);
     bool ready = sk_shop_ready(shop);
     shop->was_ready = shop->was_ready || ready;

@@ -1,4 +1,4 @@
-// The end of a line: once the sale is over, all who still wait are told so.
+// The end of a line: once the sale is over, the orders that still wait are refused.
 #ifndef SK_RECOVERY_LINE_END_H
 #define SK_RECOVERY_LINE_END_H
 

@@ -14,7 +14,7 @@ struct sk_line {
     const struct sk_shard *shard;
     struct sk_voucher *first, *last; // those with orders that wait for a batch; pinned
     // The batch that PostgreSQL is writing.
-    struct sk_voucher *voucher; // pinned; NULL: there is none
+    struct sk_voucher *voucher; // pinned; NULL: PostgreSQL has no batch
     struct sk_order_list orders;
     struct sk_order **rows;                 // owned: in the order of the parameters; NULL: answered
     size_t n;                               // of them

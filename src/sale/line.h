@@ -1,7 +1,7 @@
 // The line of a voucher: users who wait for a unit. A place in it is an order of status `waiting`, which PostgreSQL has
 // and Redis does not know (sql/migrations/040_waiting.sql). This module joins them, a batch of one voucher at a time.
 //
-// Nothing is kept here: whoever hears 202 has a committed row, and a join whose answer is lost may be repeated.
+// Nothing is kept here: a 202 follows the commit, and a client whose answer is lost repeats its request.
 #ifndef SK_SALE_LINE_H
 #define SK_SALE_LINE_H
 

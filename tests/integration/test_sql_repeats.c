@@ -27,7 +27,8 @@ static const struct {
     {SK_STATEMENT_NOTE_REFUNDS, {"%s", SQL_ID1, "shop", "why", "reference"}},
     {SK_STATEMENT_FIND_REPLICATED_ORDER, {"%s", SQL_ID1, "alice"}},
     {SK_STATEMENT_CREATE_VOUCHER,
-     {"k", "T", "1", "5", "1000", "2000", "1", "900", "CNY", "ann", "0", "0", "", "", "120", "3", "0", "%v", "{\"waitlist\": 5}"}},
+     {"k", "T", "1", "5", "1000", "2000", "1", "900", "CNY", "ann", "0", "0", "", "", "120", "3", "0", "%v",
+      "{\"waitlist\": 5}"}},
     {SK_STATEMENT_SET_VOUCHER_STATE, {"%v", "0", "", "ann", "paused"}},
     {SK_STATEMENT_ADD_UNITS, {"%v", "0", "key", "ann", "5"}},
 };

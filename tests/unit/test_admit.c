@@ -503,7 +503,7 @@ TEST(a_reading_that_never_ends_is_given_up)
 
 // ---- lines ----
 
-// Whoever waits joins the line instead of hearing SOLD_OUT from memory. Every other refusal is one.
+// A request with `wait` joins the line instead of getting SOLD_OUT from memory. All other refusals stay.
 TEST(who_waits_is_not_refused_for_units)
 {
     bool joins = false;

@@ -134,7 +134,7 @@ TEST_EACH(outcomes, 12)
     ck_assert_int_eq(told_to(1)->left, all[_i].code == SK_PURCHASE_WAITING ? 4 : 0);
 }
 
-// Nothing depends on the order: whoever is not sure repeats the request.
+// Nothing depends on the order yet: the client repeats its request.
 TEST_EACH(failures_are_answered, 4)
 {
     static const enum sk_result_kind kinds[] = {SK_RESULT_LOST, SK_RESULT_FAILED, SK_RESULT_LOCKED, SK_RESULT_REFUSED};
