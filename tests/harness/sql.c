@@ -25,11 +25,7 @@ PGconn *sql_connect(void)
 
 void sql_setup(void)
 {
-    // A test that failed may have left a transaction open.
-    db_run(
-        "SET lock_timeout = '10s'; TRUNCATE seckill_voucher, voucher_stock, seckill_offer, voucher_order, "
-        "dead_letter, order_event, order_placed, sale_event, sale_phase, webhook_receiver, expiry_hold, voucher_line,"
-        " payment, admin_event, stock_change, admin_request, archived_voucher, archived_part, archived_orders");
+    db_empty();
     sql_service = sql_connect();
 }
 

@@ -93,6 +93,14 @@ void db_run(const char *format, ...)
         PQclear(results[i]);
 }
 
+void db_empty(void)
+{
+    db_run("SET lock_timeout = '10s'; DO $$ BEGIN EXECUTE (SELECT 'TRUNCATE ' || string_agg(oid::regclass::text, ', ')"
+           " FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+           " AND relname NOT IN ('order_move', 'seckill_catalogue', 'seckill_shard', 'shard_seen', "
+           "'seckill_migration')); END $$");
+}
+
 int64_t db_number(const char *format, ...)
 {
     PGresult *results[SK_SHARDS_MAX];

@@ -13,6 +13,9 @@ PGconn *db_connect(void);                      // to the first shard
 PGconn *db_connect_to(const char *voucher_id); // to the shard that has it
 int db_shard_of(const char *voucher_id);
 
+// Leaves what a fresh shard has, though ids go on. A transaction that a failed test left open holds it up for 10 s.
+void db_empty(void);
+
 // Runs a statement formatted as by printf, in a reset session, on each shard; the test fails if one rejects it. Only
 // one shard has a voucher. Numbers of several shards are added up; of their texts, the first one that is not empty
 // counts.

@@ -94,7 +94,8 @@ TEST(changes_of_the_catalogue_are_told)
 static void create_voucher(void)
 {
     const char *params[] = {"a-key", "held", "1", "1",  "0",  "4102444800000", "1", "900", "CNY",
-                            "ann",   "0",    "0", NULL, NULL, "120",           "3", "0",   NULL};
+                            "ann",   "0",    "0", NULL, NULL, "120",           "3", "0",   NULL,
+                            NULL};
     int results = seen.results;
     ck_assert_int_eq(
         sk_pg_call(pg, SK_STATEMENT_CREATE_VOUCHER, sizeof params / sizeof params[0], params, on_result, NULL), SK_OK);

@@ -31,7 +31,7 @@ static void teardown(void)
     holder = NULL;
     sales_refuse_none();
     service_stop_all();
-    db_run("TRUNCATE seckill_voucher, voucher_stock, voucher_order, dead_letter");
+    db_empty();
     redis_run("FLUSHALL");
 }
 
