@@ -42,6 +42,12 @@ SELECT 'order ' || o.id || ' waits in voucher ' || v.id || ', which is retired'
   JOIN seckill_voucher v ON v.id = o.voucher_id
  WHERE o.status = 'waiting' AND v.state = 'retired'
 UNION ALL
+SELECT 'order ' || o.id || ' has ' || o.quantity || ' units, is ' || o.status || ', and has passed on ' || count(h.id)
+  FROM voucher_order h
+  JOIN voucher_order o ON o.slot = h.slot AND o.voucher_id = h.voucher_id AND o.id = h.heir_of
+ GROUP BY o.id, o.quantity, o.status, o.reason
+HAVING count(h.id) > o.quantity OR o.status NOT IN ('cancelled', 'expired', 'refunded') OR o.reason IN ('KEPT', 'LEFT')
+UNION ALL
 SELECT user_id || ' has ' || count(*) || ' orders of voucher ' || voucher_id || ' under one key'
   FROM voucher_order
  WHERE request_key IS NOT NULL

@@ -49,6 +49,7 @@ void sk_remaining_read(struct sk_remaining *remaining, struct sk_remaining_rows 
     X(ORDERS_TRIED, "seckill_orders_tried_total", "", "Purchases sent to Redis")                                   \
     X(ORDERS_GRANTED, "seckill_orders_granted_total", "", "Purchases that were granted a unit in Redis")           \
     X(ORDERS_JOINED, "seckill_orders_joined_total", "", "Orders that have joined a line")                          \
+    X(ORDERS_PROMOTED, "seckill_orders_promoted_total", "", "Orders that waited and got a unit")                   \
     X(ORDERS_PLACED, "seckill_orders_placed_total", "", "Orders committed in PostgreSQL")                          \
     X(ORDERS_REFUSED, "seckill_orders_refused_total", "", "Granted orders that PostgreSQL refused")                \
     X(ORDERS_RETURNED, "seckill_orders_returned_total", "", "Orders cancelled, expired or refunded")               \

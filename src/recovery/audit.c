@@ -18,7 +18,7 @@
 #include "catalogue.h"
 #include "clock.h"
 #include "grant.h"
-#include "line_end.h"
+#include "line_upkeep.h"
 #include "log.h"
 #include "maintenance.h"
 #include "params.h"
@@ -113,13 +113,14 @@ static void audit_move(struct sk_audit *audit, enum audit_state state)
 
 // ---- which vouchers ----
 
-// At rest: the last check found the voucher loaded, its journal empty and no difference, and nothing is in progress
-// here.
+// At rest: the last check found the voucher loaded, its journal empty, nobody waiting and no difference, and nothing is
+// in progress here.
 static bool audit_is_at_rest(const struct sk_voucher *voucher)
 {
     const struct sk_audited *audited = &voucher->maintenance->audited;
     return audited->snapshot.present && !audited->snapshot.loading && audited->snapshot.same_run &&
-           audited->snapshot.journal == 0 && audited->differing == 0 && sk_list_is_empty(&voucher->entries.own) &&
+           audited->snapshot.journal == 0 && audited->waiting == 0 && audited->differing == 0 &&
+           sk_list_is_empty(&voucher->entries.own) &&
            !sk_snapshot_is_behind(&audited->snapshot, voucher->seen.epoch, voucher->seen.last);
 }
 
@@ -198,7 +199,6 @@ static void audit_judge(struct audit_check *check, const struct sk_snapshot *bef
     struct sk_audited *audited = &voucher->maintenance->audited;
     enum sk_books finding = sk_books_compare(&check->account, before, seen);
     audited->letters = check->account.letters;
-    sk_line_end(audit->sale, voucher, &check->account);
     sk_metrics_add(audit->sale->metrics, counters[finding], 1);
     if (seen->terms.change > audited->change)
         audited->change = seen->terms.change;
@@ -208,7 +208,7 @@ static void audit_judge(struct audit_check *check, const struct sk_snapshot *bef
         sk_grant_expect(voucher, check->account.epoch, check->account.newest);
     if (finding == SK_BOOKS_AGREE && sk_snapshot_is_at_rest(before, seen))
         audited->rebuilt_at_ms = 0; // a difference from now on is another one
-    if (finding == SK_BOOKS_AGREE)
+    if (finding == SK_BOOKS_AGREE && !sk_line_upkeep(audit->sale, voucher, &check->account, seen))
         sk_sale_phase_note(audit->sale, voucher, &check->account, seen);
     if (finding == SK_BOOKS_DIFFER) {
         if (audit_believes(audited, uv_now(audit->sale->loop))) {
@@ -415,11 +415,13 @@ static void audit_take_accounts(struct sk_audit *audit, const struct sk_result *
         sk_account_read(result->rows, row, &account);
         for (size_t i = 0; i < audit->count; i++) {
             struct audit_check *check = &audit->page[i];
+            struct sk_audited *audited = &check->voucher->maintenance->audited;
             if (check->voucher->id != account.voucher_id || check->voucher->slot != account.slot)
                 continue;
             check->account = account;
             check->known = true;
-            check->voucher->maintenance->audited.empty_at_ms = account.buyers == 0 ? audit->asked_at_ms : 0;
+            audited->waiting = account.waiting;
+            audited->empty_at_ms = account.buyers == 0 && account.waiting == 0 ? audit->asked_at_ms : 0;
             break;
         }
     }

@@ -66,8 +66,10 @@ struct sk_swept {
 struct sk_audited {
     struct sk_snapshot snapshot; // the last one
     uint64_t checked_at_ms;      // 0: never
-    uint64_t empty_at_ms;   // when PostgreSQL was asked, and had no live order of it; 0: it had some, or was not asked
-    int64_t letters;        // dead letters that wait for a decision
+    uint64_t empty_at_ms; // when PostgreSQL was asked, and had no order of it that is live or waits; 0: it had some, or
+                          // was not asked
+    int64_t waiting;      // orders in its line
+    int64_t letters;      // dead letters that wait for a decision
     int64_t journal_age_ms; // of its oldest entry
     int64_t change;         // the newest change number seen in Redis; 0: it was not checked yet
     unsigned differing;     // checks in a row in which the stores differ though nothing moves
@@ -96,7 +98,7 @@ struct sk_maintenance {
     struct sk_audited audited;
     struct sk_assignment assignment;
     struct sk_expiring expiring;
-    bool line_ending;      // a batch of its line is being refused: of line_end.c alone
+    bool line_moves;       // a batch of its line is refused or promoted: of line_upkeep.c alone
     uint64_t retire_at_ms; // no attempt to retire it before then: set by rebuilds.c, read by audit.c
 };
 

@@ -122,23 +122,32 @@ void sk_entry_note_refused(struct sk_entry *entry, const char *id, const char *u
 }
 
 // Redis gets the number only from the bound on, which few users reach.
-void sk_entry_note_ended(struct sk_entry *entry, const char *id, const char *user, unsigned units, unsigned nth)
+void sk_entry_note_ended(struct sk_entry *entry, const char *id, const char *user, unsigned units, unsigned nth,
+                         const char *heirs, const char *came_by)
 {
-    char ended[SK_PARAM_NUMBER_SIZE + 1] = "-";
+    char number[SK_PARAM_NUMBER_SIZE] = "";
+    struct sk_buf ended = {0};
     if (nth >= entry->voucher->orders_per_user)
-        (void)sk_params_number(ended + 1, nth);
-    entry_note(entry, id, user, units, ended);
+        (void)sk_params_number(number, nth);
+    sk_buf_printf(&ended, "-%s", number);
+    if (heirs != NULL || came_by != NULL)
+        sk_buf_printf(&ended, ";%s;%s", came_by == NULL ? "" : came_by, heirs == NULL ? "" : heirs);
+    entry->corrections.failed = entry->corrections.failed || ended.failed;
+    entry_note(entry, id, user, units, ended.failed ? "-" : ended.data);
+    sk_buf_free(&ended);
 }
 
 void sk_entry_note_over(const struct sk_order *order, unsigned nth, const char *live)
 {
     if (nth > 0 && live == NULL)
-        sk_entry_note_ended(order->entry, order->id, order->user, order->quantity, nth);
+        sk_entry_note_ended(order->entry, order->id, order->user, order->quantity, nth, NULL, NULL);
     else
         sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, live);
 }
 
 // ---- the end ----
+
+enum { BLOCKED_MOST_MS = 15 * 1000 }; // longer than it takes to settle for an instance that was killed
 
 void sk_entry_forget(struct sk_entry *entry)
 {
@@ -163,10 +172,14 @@ static void entry_on_ended(void *arg, const struct sk_reply *reply)
 {
     struct sk_entry *entry = arg;
     const struct sk_sale *sale = entry->sale;
-    if (reply == NULL || sk_reply_error(reply) != NULL)
+    int64_t corrected;
+    bool blocked = sk_reply_number(reply, &corrected) && corrected < 0;
+    if (reply == NULL || sk_reply_error(reply) != NULL || blocked)
         sale->orphaned(sale->recovery, entry->voucher);
     else
         SK_PROBE3(settled, entry->voucher->id, entry->journal_id, entry->correction_count);
+    if (blocked && corrected < -BLOCKED_MOST_MS) // Redis has a buyer that no entry will remove
+        sale->suspect(sale->recovery, entry->voucher, SK_DOUBT_BEHIND);
     if (reply != NULL && sk_reply_error(reply) != NULL)
         sk_log_repeat(SK_LOG_WARN, "journal entry not dropped; recovery will", "reason", sk_reply_error(reply));
     sk_entry_forget(entry);

@@ -46,15 +46,18 @@ bool sk_entry_read_orders(const struct sk_sale *sale, const struct sk_voucher *v
 // it. `live`: the user's live order as Redis stores it (id, quantity, key), or NULL.
 void sk_entry_note_refused(struct sk_entry *entry, const char *id, const char *user, unsigned units, const char *live);
 
-// An order has ended, cancelled or the like, and its units return. It is the user's `nth` ended order of this voucher.
-void sk_entry_note_ended(struct sk_entry *entry, const char *id, const char *user, unsigned units, unsigned nth);
+// An order has ended, cancelled or the like, and `units` of it return. It is the user's `nth` ended order of this
+// voucher. `heirs`: who has its other units, as settle_entry.lua takes it; `came_by`: the entry that gave it its own
+// unit. NULL: none.
+void sk_entry_note_ended(struct sk_entry *entry, const char *id, const char *user, unsigned units, unsigned nth,
+                         const char *heirs, const char *came_by);
 
 // Before its entry was settled, PostgreSQL had refused the order (`nth` 0), or it had ended as the user's `nth`.
 void sk_entry_note_over(const struct sk_order *order, unsigned nth, const char *live);
 
 // Ends the entry in Redis once all its orders are settled: applies the corrections, drops the journal entry, and frees
-// this struct with the reply. After a failure recovery finds the entry in the journal and repeats this. Under another
-// epoch an entry of orders that end is left to the rebuild.
+// this struct with the reply. After a failure recovery finds the entry in the journal and repeats this; so it does if
+// an heir could not be put in yet. Under another epoch an entry of orders that end is left to the rebuild.
 void sk_entry_end(struct sk_entry *entry);
 
 // Frees it without asking Redis: one that is not in the journal, or for the end of the process. NULL is fine.

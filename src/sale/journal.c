@@ -139,7 +139,7 @@ static bool journal_read_text(const struct sk_reply *fields, const char *name, s
 
 static bool journal_read_move(const struct sk_reply *fields, struct sk_journal_entry *entry)
 {
-    static const char *const moves[] = {"cancelled", "expired", "refunded", "refunded-kept"};
+    static const char *const moves[] = {"cancelled", "expired", "refunded", "refunded-kept", "promoted"};
     if (!journal_read_text(fields, "move", SK_JOURNAL_BY_MAX, &entry->move) ||
         !journal_read_text(fields, "by", SK_JOURNAL_BY_MAX, &entry->by) ||
         !journal_read_text(fields, "why", SK_JOURNAL_WHY_MAX, &entry->why) || !sk_text_user(entry->by))

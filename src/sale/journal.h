@@ -1,7 +1,8 @@
 // The format of an entry in a voucher's journal, read here. place_orders.lua writes entries of purchases, with the
 // fields `epoch`, `session`, `offer` and `orders`: "order-id user[ quantity[ key]],...". The key is the fingerprint of
 // an Idempotency-Key. note_return.lua writes entries of orders that end: `epoch`, `session`, `returns`
-// ("order-id,..."), `move`, `by` and `why`.
+// ("order-id,..."), `move`, `by` and `why`; of the move `promoted` the ids are those of units that were taken for users
+// who wait.
 #ifndef SK_SALE_JOURNAL_H
 #define SK_SALE_JOURNAL_H
 

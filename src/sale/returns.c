@@ -40,6 +40,8 @@ enum {
     COLUMN_USER,
     COLUMN_UNITS,
     COLUMN_NTH,
+    COLUMN_HEIRS,
+    COLUMN_CAME_BY,
     COLUMN_BATCH
 }; // of return_batches.sql; return_orders.sql has no COLUMN_BATCH
 
@@ -51,6 +53,8 @@ enum returns_state {
     RETURNS_WAITING,
     RETURNS_STATES
 };
+
+static const char returns_promoted[] = "promoted"; // the move of units that were taken for users who wait
 
 struct returns_item {
     char id[SK_UUID_SIZE];
@@ -189,13 +193,21 @@ static void returns_on_noted(void *arg, const struct sk_reply *reply)
     const struct sk_sale *sale = call->returns->sale;
     enum sk_doubt doubt;
     SK_FAILPOINT("return.noted");
+    const char *word = sk_reply_text(sk_reply_at(reply, 0), NULL);
+    if (word != NULL && strcmp(word, "none") == 0) { // no unit to promote anybody with
+        returns_end(call, SK_RETURN_DONE);
+        return;
+    }
     if (reply != NULL && returns_read_doubt(reply, &doubt)) {
         sale->suspect(sale->recovery, call->voucher, doubt);
         returns_end(call, SK_RETURN_LOADING);
         return;
     }
     const char *journal_id = sk_reply_text(sk_reply_at(reply, 2), NULL);
-    int64_t epoch;
+    int64_t epoch, taken = 0;
+    if (strcmp(call->move, returns_promoted) == 0 &&
+        sk_trust_number(sk_reply_at(reply, 3), (int64_t)call->count, &taken) && taken > 0)
+        call->count = (size_t)taken; // there were no more units
     if (journal_id != NULL && sk_trust_is_journal_id(journal_id) &&
         sk_trust_number(sk_reply_at(reply, 1), SK_TRUST_MAX, &epoch)) {
         sk_entry_name(call->entry, epoch, journal_id);
@@ -219,12 +231,12 @@ static void returns_note(struct returns_call *call)
     for (size_t i = 0; i < call->count; i++)
         sk_buf_printf(&ids, "%s%s", i == 0 ? "" : ",", call->items[i].id);
     const char *argv[] = {
-        keys->voucher, keys->journal, sk_redis_run(redis), sk_session_id(sale->session), ids.data, call->move,
-        call->by,      call->why};
+        keys->voucher, keys->journal, keys->buyers, sk_redis_run(redis), sk_session_id(sale->session), ids.data,
+        call->move,    call->by,      call->why};
     returns_move(call, RETURNS_NOTING);
     call->entry = sk_entry_new(sale, call->voucher, SK_ENTRY_OWN, sk_redis_run_number(redis));
     if (!ids.failed && call->entry != NULL && sk_session_sells(sale->session, call->voucher->slot))
-        status = sk_redis_script(redis, SK_SCRIPT_NOTE_RETURN, 2, 8, argv, NULL, returns_on_noted, call);
+        status = sk_redis_script(redis, SK_SCRIPT_NOTE_RETURN, 3, 9, argv, NULL, returns_on_noted, call);
     sk_buf_free(&ids);
     if (status != SK_OK)
         returns_end(call, SK_RETURN_UNAVAILABLE);
@@ -258,11 +270,20 @@ static enum sk_return_end returns_end_of(const char *outcome)
     return outcome != NULL && strcmp(outcome, "kept") == 0 ? SK_RETURN_NOT_ALLOWED : SK_RETURN_UNKNOWN_ORDER;
 }
 
+// In "user order,user order ..."
+static size_t returns_count_heirs(const char *heirs)
+{
+    size_t count = heirs != NULL;
+    for (const char *at = heirs; at != NULL && (at = strchr(at, ',')) != NULL; at++)
+        count++;
+    return count;
+}
+
 // Settles the call by its rows, from the first on.
 static void returns_settle(struct returns_call *call, const struct sk_rows *rows, size_t first)
 {
     const struct sk_sale *sale = call->returns->sale;
-    size_t ended = 0;
+    size_t ended = 0, promoted = 0;
     if (sk_rows_text(rows, first, COLUMN_N) == NULL) {
         // Stale: a rebuild settles the entry, or already has. An entry that no rebuild has met was forged; the next one
         // ends it.
@@ -277,13 +298,20 @@ static void returns_settle(struct returns_call *call, const struct sk_rows *rows
         SK_ASSERT(i < call->count);
         enum sk_return_end end = returns_end_of(sk_rows_text(rows, row, COLUMN_OUTCOME));
         ended += end == SK_RETURN_DONE;
+        const char *heirs = sk_rows_text(rows, row, COLUMN_HEIRS);
         if (end == SK_RETURN_DONE && sk_rows_text(rows, row, COLUMN_UNITS) != NULL) // else another entry corrects Redis
             sk_entry_note_ended(call->entry, call->items[i].id, sk_rows_text(rows, row, COLUMN_USER),
                                 (unsigned)sk_rows_number(rows, row, COLUMN_UNITS),
-                                (unsigned)sk_rows_number(rows, row, COLUMN_NTH));
+                                (unsigned)sk_rows_number(rows, row, COLUMN_NTH), heirs,
+                                sk_rows_text(rows, row, COLUMN_CAME_BY));
+        promoted += returns_count_heirs(heirs);
         returns_report(call, i, end);
     }
-    sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_RETURNED, ended);
+    if (strcmp(call->move, returns_promoted) == 0)
+        ended = promoted;
+    else
+        sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_RETURNED, ended);
+    sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_PROMOTED, promoted);
     returns_report_all(call, SK_RETURN_DONE, ended);
     SK_FAILPOINT("return.settling");
     sk_entry_end(call->entry);
@@ -430,6 +458,23 @@ enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_voucher *v
     if (call == NULL)
         return SK_NO_MEM;
     (void)sk_journal_parse_returns(ids, strlen(ids), returns_add_item, call);
+    call->done = done;
+    call->arg = arg;
+    return SK_OK;
+}
+
+enum sk_status sk_promote(struct sk_returns *returns, struct sk_voucher *voucher, size_t most, sk_returns_cb *done,
+                          void *arg)
+{
+    struct sk_uuid_gen ids = {0};
+    SK_ASSERT(most > 0 && most <= SK_RETURNS_MAX);
+    if (!sk_session_sells(returns->sale->session, voucher->slot))
+        return SK_DOWN;
+    struct returns_call *call = returns_add_call(returns, voucher, returns_promoted, "service", "");
+    if (call == NULL)
+        return SK_NO_MEM;
+    while (call->count < most)
+        sk_uuid_next(&ids, call->items[call->count++].id);
     call->done = done;
     call->arg = arg;
     return SK_OK;

@@ -5,6 +5,9 @@
 // units back only while the buyer's field holds that very order. So anyone may repeat each step: after a crash a sweep
 // or a rebuild settles the entry.
 //
+// A unit that returns while users wait goes to the first of them, in the same steps. Units that are in the stock
+// although users wait are taken by such an entry, too: sk_promote().
+//
 // Returns of one voucher run one after another; later ones gather meanwhile. They use the links of the control plane,
 // except for the journal.
 #ifndef SK_SALE_RETURNS_H
@@ -55,6 +58,10 @@ enum sk_status sk_return_order(struct sk_returns *returns, struct sk_voucher *vo
 // Ends up to SK_RETURNS_MAX orders of a voucher in one entry. `ids`: "id,id,...", borrowed for the call.
 enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_voucher *voucher, const char *ids,
                                 enum sk_return_move move, const char *by, sk_returns_cb *done, void *arg) SK_MUST_CHECK;
+
+// Gives units that are in the stock to the first who wait, `most` at a time. `ended`: so many users have one now.
+enum sk_status sk_promote(struct sk_returns *returns, struct sk_voucher *voucher, size_t most, sk_returns_cb *done,
+                          void *arg) SK_MUST_CHECK;
 
 // Settles an entry of the journal that no session holds. False: not now.
 bool sk_returns_recover(struct sk_returns *returns, struct sk_voucher *voucher, uint64_t run_number,

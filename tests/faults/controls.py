@@ -129,7 +129,7 @@ CONTROLS = [
     Control(
         "epoch",
         "no epoch check in PostgreSQL",
-        "sql/migrations/040_waiting.sql",
+        "sql/migrations/041_promotion.sql",
         "IF NOT FOUND OR p_epoch <> v_epoch THEN",
         "IF NOT FOUND THEN",
         "6f",
@@ -138,8 +138,8 @@ CONTROLS = [
         "compensation",
         "compensation without the order-id condition",
         "lua/settle_entry.lua",
-        "if held and string.sub(held, 1, 36) == order then",
-        "held = held or ''\n  if order then",
+        "local is_here = held and string.sub(held, 1, 36) == order",
+        "held = held or ''\n  local is_here = true",
         "1n",
     ),
     Control(
@@ -439,15 +439,15 @@ CONTROLS = [
         "return-id",
         "a return settled though its order is not the buyer's any more",
         "lua/settle_entry.lua",
-        "if held and string.sub(held, 1, 36) == order then",
-        "if held then",
+        "local is_here = held and string.sub(held, 1, 36) == order",
+        "local is_here = held",
         "34k",
         "units_are_held_meanwhile",
     ),
     Control(
         "return-epoch",
         "a return of an older epoch carried out",
-        "sql/migrations/040_waiting.sql",
+        "sql/migrations/041_promotion.sql",
         "           AND e.epoch IS NOT DISTINCT FROM CASE WHEN v.state <> 'retired' THEN s.epoch END\n",
         "",
         "34l",
@@ -456,7 +456,7 @@ CONTROLS = [
     Control(
         "return-status",
         "a return whatever the order is by now",
-        "sql/migrations/040_waiting.sql",
+        "sql/migrations/041_promotion.sql",
         "AND v.id = p_vouchers[a.batch] AND o.status = ANY (v_from)\n",
         "AND v.id = p_vouchers[a.batch]\n",
         "34a",
@@ -465,14 +465,14 @@ CONTROLS = [
     Control(
         "expiry-time",
         "orders that expire before their time",
-        "sql/migrations/036_extend.sql",
+        "sql/migrations/041_promotion.sql",
         "                IF v_at <= now() THEN",
         "                IF v_at IS NOT NULL THEN",
         "34a",
         "ends_were_asked_for",
         more=(
             (
-                "sql/migrations/040_waiting.sql",
+                "sql/migrations/041_promotion.sql",
                 "           AND (v_status <> 'expired'\n"
                 "                OR (due_at(o.created_at, v.pay_within_s, o.due_at) <= now() AND NOT expiry_is_held(v.id)))\n",
                 "",
@@ -518,7 +518,7 @@ CONTROLS = [
     Control(
         "feed",
         "a feed that does not wait for transactions under way",
-        "sql/migrations/040_waiting.sql",
+        "sql/migrations/041_promotion.sql",
         "                    AND w.tx < pg_snapshot_xmin(pg_current_snapshot())\n",
         "",
         "34r",
@@ -721,7 +721,7 @@ CONTROLS = [
     Control(
         "extended",
         "an order expires by the time that it had when it was found",
-        "sql/migrations/040_waiting.sql",
+        "sql/migrations/041_promotion.sql",
         "(due_at(o.created_at, v.pay_within_s, o.due_at) <= now()",
         "(expires_at(o.created_at, v.pay_within_s) <= now()",
         "34x",
@@ -745,6 +745,15 @@ CONTROLS = [
         "68a",
         "rows_are_right",
         more=(("lua/place_orders.lua", "for k = 6, #KEYS do", "for k = 6, 5 do"),),
+    ),
+    Control(
+        "line",
+        "a return that forgets the line",
+        "sql/migrations/041_promotion.sql",
+        "        IF v_line.waiting > 0 AND v_line.ids",
+        "        IF false AND v_line.ids",
+        "69a",
+        "seen_meanwhile",
     ),
 ]
 

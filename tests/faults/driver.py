@@ -76,10 +76,11 @@ select 'voucher', id, units, epoch - 1, user_limit, price_cents,
 select 'letters', count(*) from dead_letter
  where ended_at is null and (orders is null or exists (select from held_order h where h.letter = dead_letter.id));
 select 'move', order_id, status, by_whom, extract(epoch from at), coalesce(why, ''), coalesce(type, 'moved')
-  from order_event where (status <> 'refused' or type <> 'moved') and type is distinct from 'extended' order by tx, seq;
+  from order_event where (status not in ('refused', 'unpaid') or type <> 'moved') and type is distinct from 'extended' order by tx, seq;
 select 'extended', order_id, reference from order_event where type = 'extended';
 select 'event', who, what from (
-    select tx, seq, order_id as who, case when coalesce(type, 'moved') = 'moved' then 'order.' || status
+    select tx, seq, order_id as who, case when type = 'moved' and status = 'unpaid' then 'order.promoted'
+                                          when coalesce(type, 'moved') = 'moved' then 'order.' || status
                                           when type = 'extended' then 'order.extended'
                                           else replace(type, 'payment_', 'payment.') end as what from order_event
     union all

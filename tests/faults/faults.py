@@ -29,6 +29,7 @@ import rows_instances
 import rows_journal
 import rows_life
 import rows_limits
+import rows_lines
 import rows_links
 import rows_losses
 import rows_many
@@ -64,6 +65,7 @@ MODULES = [
     rows_journal,
     rows_life,
     rows_limits,
+    rows_lines,
     rows_links,
     rows_losses,
     rows_many,

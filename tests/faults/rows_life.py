@@ -196,11 +196,11 @@ def paid_while_it_expires(run: Run) -> None:
 
 def extended_while_it_expires(run: Run) -> None:
     """An order is found due and cannot be moved yet; meanwhile it is extended. It expires at its new time."""
-    voucher = open_voucher(run, 20, pay_within_s=1, extend_s=3)
+    voucher = open_voucher(run, 20, pay_within_s=2, extend_s=3)
     order, other = bought(run, voucher, "ann"), bought(run, voucher, "bob", 1)
     holder = lock_row(run, voucher, 20)
     waits = "select count(*) > 0 from pg_stat_activity where wait_event_type = 'Lock' and query like '%return_orders%'"
-    within(run, "expiry at it", lambda: run.postgres.sql(waits) == [["t"]], 1 + IN_TIME_S)
+    within(run, "expiry at it", lambda: run.postgres.sql(waits) == [["t"]], 2 + IN_TIME_S)
     for instance in range(2):
         expect(run, tell(run, move("extend", order, instance, reference="coming")), 200, state="unpaid")
         expect(run, tell(run, move("extend", order, instance, reference="another"), signs=True), 409, "ALREADY_EXTENDED")

@@ -6,6 +6,7 @@
 
 #include "books.h"
 #include "sales.h"
+#include "stores.h"
 #include "test.h"
 #include "wait.h"
 
@@ -163,19 +164,67 @@ TEST(a_key_repeats_the_first_answer)
     ck_assert_str_eq(first, again);
 }
 
-// Its user holds a place, so the unit that comes goes back on sale.
-TEST(a_unit_for_a_user_who_waits_returns)
+// The winner gives the unit back: the first in line has it at once, then the next one. Nobody else can buy it
+// meanwhile.
+TEST(a_unit_that_returns_goes_to_the_line)
 {
-    char alice[ORDER_ID_SIZE];
+    char winner[ORDER_ID_SIZE], alice[ORDER_ID_SIZE], bob[ORDER_ID_SIZE];
+    sold_out_with_line("{\"waitlist\":5}");
+    ck_assert_int_eq(http_buy(other, voucher, "winner", &reply), 409);
+    ck_assert(http_member(&reply, "order_id", field));
+    (void)snprintf(winner, sizeof winner, "%s", field);
+    join(service, "alice");
+    must_wait_at("0", alice);
+    join(other, "bob");
+    must_wait_at("1", bob);
+    ck_assert_int_eq(leave(winner, "winner"), 200);
+    must_be_order(alice, "alice", "unpaid", "");
+    ck_assert(http_member(&reply, "expires_at", field));
+    must_be_order(bob, "bob", "waiting", "0");
+    http_buy(service, voucher, "carol", &reply);
+    http_must_be_problem(&reply, 409, "SOLD_OUT");
+    WAIT_FOR(http_buy(other, voucher, "alice", &reply) == 409 && strstr(reply.body, "ALREADY_ORDERED") != NULL);
+    ck_assert_int_eq(leave(alice, "alice"), 200);
+    must_be_order(bob, "bob", "unpaid", "");
+    ck_assert_int_eq(leave(bob, "bob"), 200); // nobody waits: it is on sale
+    WAIT_FOR(http_buy(service, voucher, "carol", &reply) == 201);
+    books_must_balance(voucher);
+}
+
+TEST(who_does_not_pay_passes_the_unit_on)
+{
+    char alice[ORDER_ID_SIZE], bob[ORDER_ID_SIZE];
     sold_out_with_line("{\"waitlist\":5}");
     join(service, "alice");
     must_wait_at("0", alice);
-    ck_assert_int_eq(admin("POST", "/stock", "{\"add\":1}"), 200);
-    WAIT_FOR(http_buy(service, voucher, "alice", &reply) == 409 && strstr(reply.body, "ALREADY_ORDERED") != NULL);
-    ck_assert(http_member(&reply, "order_id", field));
-    ck_assert_str_eq(field, alice);
-    must_be_order(alice, "alice", "waiting", "0");
-    http_must_buy(other, voucher, "bob");
+    join(other, "bob");
+    must_wait_at("1", bob);
+    db_run("UPDATE seckill_voucher SET pay_within_s = 1 WHERE id = %s", voucher);
+    WAIT_FOR(sales_order_is(other, bob, "bob", "expired"));
+    must_be_order(alice, "alice", "expired", "");
+    ck_assert_int_eq(
+        db_number("SELECT count(*) FROM order_event WHERE voucher_id = %s AND status = 'unpaid' AND type = 'moved'",
+                  voucher),
+        2);
+    WAIT_FOR(http_buy(service, voucher, "carol", &reply) == 201);
+    books_must_balance(voucher);
+}
+
+// Two wait, and three units come: one is on sale.
+TEST(units_that_are_added_go_to_the_line)
+{
+    char alice[ORDER_ID_SIZE], bob[ORDER_ID_SIZE];
+    sold_out_with_line("{\"waitlist\":5}");
+    join(service, "alice");
+    must_wait_at("0", alice);
+    join(other, "bob");
+    must_wait_at("1", bob);
+    ck_assert_int_eq(admin("POST", "/stock", "{\"add\":3}"), 200);
+    WAIT_FOR(sales_order_is(other, alice, "alice", "unpaid"));
+    WAIT_FOR(sales_order_is(other, bob, "bob", "unpaid"));
+    WAIT_FOR(http_buy(service, voucher, "carol", &reply) == 201);
+    http_buy(other, voucher, "dave", &reply);
+    http_must_be_problem(&reply, 409, "SOLD_OUT");
     books_must_balance(voucher);
 }
 

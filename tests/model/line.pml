@@ -28,7 +28,7 @@ end_rest:
 
 /* ---- units that no return gives away: a `promote` entry in the journal; one at a time in this model ---- */
 
-/* note_promote.lua: at rest, beside a line that is not empty */
+/* note_return.lua, the move `promoted`: at any time, beside a line that is not empty */
 inline note_promote()
 {
 	r_stock--; p_noted = 1; p_epoch = r_epoch; p_number++
@@ -60,7 +60,7 @@ inline pg_promote(number, epoch, outcome, heir)
 	fi
 }
 
-/* settle_promote.lua */
+/* settle_entry.lua: the unit stands in the buyers under its own id until then */
 inline settle_promote(number, epoch, heir)
 {
 	if
@@ -84,7 +84,7 @@ end_idle:
 idle:
 	atomic {
 		if
-		:: me == 0 && CAN_SELL && r_stock > 0 && SOMEONE_WAITS && NO_JOURNAL && p_number < PROMOTES - 1 -> note_promote()
+		:: me == 0 && CAN_SELL && r_stock > 0 && SOMEONE_WAITS && NO_PROMOTION && p_number < PROMOTES - 1 -> note_promote()
 		:: me == 1 && CAN_SELL && p_noted
 		fi;
 		number = p_number; epoch = p_epoch

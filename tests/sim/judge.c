@@ -559,17 +559,19 @@ bool judge_feed(void)
     if (stores_postgres_lost_at() > 0)
         return true; // a restored PostgreSQL keeps its transaction ids here: that stays with the fault suite
     for (size_t i = 0; i < servers_shards(); i++) {
-        rows[i] = stores_query(i,
-                               "SELECT text FROM ("
-                               "SELECT tx, seq, order_id || ' ' || CASE WHEN type = 'moved' THEN 'order.' || status"
-                               " WHEN type = 'extended' THEN 'order.extended'"
-                               " ELSE replace(type, 'payment_', 'payment.') END AS text FROM order_event"
-                               " UNION ALL SELECT tx, seq + n - 1, id || CASE WHEN joined THEN ' order.waiting'"
-                               "                                              ELSE ' order.placed' END"
-                               " FROM order_placed, unnest(ids) WITH ORDINALITY AS o (id, n)"
-                               " UNION ALL SELECT tx, seq, voucher_id || ' ' || name FROM sale_event) AS events"
-                               " ORDER BY tx, seq",
-                               0, NULL);
+        rows[i] = stores_query(
+            i,
+            "SELECT text FROM ("
+            "SELECT tx, seq, order_id || ' ' || CASE WHEN type = 'moved' AND status = 'unpaid' THEN 'order.promoted'"
+            " WHEN type = 'moved' THEN 'order.' || status"
+            " WHEN type = 'extended' THEN 'order.extended'"
+            " ELSE replace(type, 'payment_', 'payment.') END AS text FROM order_event"
+            " UNION ALL SELECT tx, seq + n - 1, id || CASE WHEN joined THEN ' order.waiting'"
+            "                                              ELSE ' order.placed' END"
+            " FROM order_placed, unnest(ids) WITH ORDINALITY AS o (id, n)"
+            " UNION ALL SELECT tx, seq, voucher_id || ' ' || name FROM sale_event) AS events"
+            " ORDER BY tx, seq",
+            0, NULL);
         most += (size_t)PQntuples(rows[i]);
     }
     for (size_t i = 0; i < count; i++) { // each is the next one of its shard

@@ -29,7 +29,7 @@
 #include "world.h"
 
 enum { FEED_MAX = 4096, FEED_PAGE = 7, FEED_EVERY_MS = 700, FEED_TEXT = 64, CREATE_CALLS_MAX = 300 };
-enum { LINE_OF = 3, LINE_MOST = 3 }; // vouchers of such a stock have a line, of so many
+enum { LINE_MOST = 3 }; // so many may wait in a line
 enum { ORDERS_FEW = 64, PATIENCE_MS = 4000, RETRY_MS = 300, POLL_MS = 1500 };
 
 static struct {
@@ -329,7 +329,7 @@ static struct sk_terms people_terms(size_t number)
                              .scope = people.plan->scope && number > 0 ? people.vouchers[0].id : 0,
                              .orders_per_user = people.plan->orders_max < ORDERS_FEW ? 3 : 20,
                              .extend_s = 3,
-                             .waitlist = voucher->stock % LINE_OF == 0 ? LINE_MOST : 0,
+                             .waitlist = voucher->stock == 1 || voucher->stock == 3 ? LINE_MOST : 0,
                              .pay_within_s = voucher->pay_within_s};
 }
 
@@ -667,7 +667,7 @@ static void people_act(void *arg)
         call->quantity = kind == CALL_BUY ? 1 + act->quantity % people.vouchers[voucher].limit : 1;
         call->low_priority = kind == CALL_BUY && act->low_priority;
         call->key = kind == CALL_BUY ? act->key : 0;
-        call->waits = kind == CALL_BUY && call->quantity == 1 && act->about % 3 == 0;
+        call->waits = kind == CALL_BUY && call->quantity == 1 && act->about % 2 == 0;
     }
     (void)people_make(call, act->instance);
 }

@@ -9,6 +9,7 @@
 #include "fake_living.h"
 #include "fake_timer.h"
 #include "journal_sweep.h"
+#include "line_upkeep.h"
 #include "maintenance.h"
 #include "recovery.h"
 #include "stage.h"
@@ -38,6 +39,19 @@ bool sk_session_lives(const struct sk_session *session, const char *id)
             return true;
     }
     return false;
+}
+
+static int64_t waiting; // as it was told
+static bool promotes;
+
+bool sk_line_upkeep(const struct sk_sale *of, struct sk_voucher *voucher, const struct sk_account *account,
+                    const struct sk_snapshot *seen)
+{
+    (void)of;
+    (void)voucher;
+    (void)seen;
+    waiting = account->waiting;
+    return promotes;
 }
 
 static void another_session_comes(void)
@@ -77,6 +91,7 @@ enum sk_status sk_sweep_voucher(struct sk_sweeper *sweeper, struct sk_voucher *v
 // The state of all vouchers in Redis and PostgreSQL.
 static const char *state, *epoch, *last, *stock, *pg_epoch, *pg_stock, *pg_buyers, *change, *pg_change, *letters;
 static const char *pg_newest_ms;    // of the newest journal id
+static const char *pg_waiting;      // orders in the line
 static const char *to_refund = "3"; // payments
 static const char *phase;           // of the sale, as it was noted; its window is over
 static int64_t buyers, journal, age_ms;
@@ -92,7 +107,7 @@ static void setup(void)
     last = "epoch-3";
     stock = pg_stock = "5";
     change = pg_change = "9";
-    letters = pg_newest_ms = "0";
+    letters = pg_newest_ms = pg_waiting = "0";
     phase = "ended";
     pg_buyers = "2";
     buyers = 2;
@@ -143,6 +158,7 @@ static void answer_accounts(const struct asked *asked)
                              pg_buyers,       pg_change,       "open",   "1000",       "2000", letters};
         memcpy((void *)rows[count], (void *)row, sizeof row);
         rows[count][13] = phase;
+        rows[count][14] = pg_waiting;
     }
     pg_answers(&(const struct sk_rows){count, (const char *const(*)[ROW_COLUMNS])rows});
 }
@@ -232,6 +248,15 @@ static void check_all_twice(void)
 }
 
 // ---- which vouchers ----
+
+// A unit may come that nobody has taken for them.
+TEST(where_users_wait_a_voucher_is_checked_in_each_round)
+{
+    (void)on_sale(1);
+    pg_waiting = "2";
+    ck_assert_uint_eq(go_rounds(5), 5);
+    ck_assert_int_eq(waiting, 2);
+}
 
 TEST(at_rest_a_voucher_is_checked_every_five_seconds)
 {
@@ -769,6 +794,9 @@ TEST(what_a_sale_has_come_to_is_noted)
     phase = NULL;
     (void)check_all();
     ck_assert_uint_eq(noted(), 1);
+    promotes = true; // the units go to the line, not on sale
+    (void)check_all();
+    ck_assert_uint_eq(noted(), 0);
     state = "loading";
     (void)check_all();
     ck_assert_uint_eq(noted(), 0);

@@ -71,8 +71,8 @@ TEST(what_is_not_placed_is_corrected_with_its_units)
     struct sk_entry *entry = own_entry(voucher, 7, "10-1");
     sk_entry_note_refused(entry, A, "alice", 3, B);
     sk_entry_note_refused(entry, B, "bob", 0, NULL);
-    sk_entry_note_ended(entry, C, "carol", 2, 19);
-    sk_entry_note_ended(entry, D, "dave", 0, 20);
+    sk_entry_note_ended(entry, C, "carol", 2, 19, NULL, NULL);
+    sk_entry_note_ended(entry, D, "dave", 0, 20, NULL, NULL);
     entry->ends = true;
     sk_entry_end(entry);
     ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_SETTLE_ENTRY);

@@ -19,6 +19,7 @@ enum { VOUCHER = 7, WAITERS_MAX = 300, RETRY_MS = 200 };
 #define A       "018bcfe5-6800-7000-8000-000000000001"
 #define B       "018bcfe5-6800-7000-8000-000000000002"
 #define C       "018bcfe5-6800-7000-8000-000000000003"
+#define D       "018bcfe5-6800-7000-8000-000000000004"
 #define XDEL_IT "redis XDEL seckill:{7}:journal 10-1"
 
 static struct sk_returns *returns;
@@ -160,8 +161,9 @@ static void must_all_be_told(int n, enum sk_return_end end)
 
 static const struct sk_reply noted = REPLY_ITEMS(TEXT("ok"), TEXT("7"), TEXT("10-1")), one = NUMBER(1);
 
-#define NOTE(ids, move, by, why) \
-    "redis note_return 2 seckill:{7}:voucher seckill:{7}:journal run-1 " FAKE_SESSION " " ids " " move " " by " " why
+#define NOTE(ids, move, by, why)                                                                                 \
+    "redis note_return 3 seckill:{7}:voucher seckill:{7}:journal seckill:{7}:buyers run-1 " FAKE_SESSION " " ids \
+    " " move " " by " " why
 #define WRITE(epoch, ids, move, by, why) \
     "ask-pg return_orders " SLOT " 7 " epoch " {" ids "} " move " " by " " why " 10-1"
 #define SETTLE(orders) "redis settle_entry 5 " KEYS_7 " 10-1 7 " orders
@@ -261,8 +263,8 @@ TEST(long_words_are_cut)
     memset(why, 'w', sizeof why - 1);
     ck_assert_int_eq(ask_for(voucher, 1, SK_RETURN_REFUNDED, by, why), SK_OK);
     tick();
-    ck_assert_uint_eq(strlen(fake_redis.asked[0].argv[6]), SK_JOURNAL_BY_MAX);
-    ck_assert_uint_eq(strlen(fake_redis.asked[0].argv[7]), SK_JOURNAL_WHY_MAX);
+    ck_assert_uint_eq(strlen(fake_redis.asked[0].argv[7]), SK_JOURNAL_BY_MAX);
+    ck_assert_uint_eq(strlen(fake_redis.asked[0].argv[8]), SK_JOURNAL_WHY_MAX);
     redis_answers(NULL);
 }
 
@@ -306,7 +308,7 @@ TEST_EACH(each_order_has_its_outcome, sizeof outcomes / sizeof outcomes[0])
                                     units, order_id(i + 1), users[i], i == 0 ? "-3" : "-");
     }
     cancel_and_note(3);
-    ck_assert_str_eq(fake_redis.asked[0].argv[4], A "," B "," C);
+    ck_assert_str_eq(fake_redis.asked[0].argv[5], A "," B "," C);
     must_ask(WRITE("7", A "," B "," C, "cancelled", "user", "null"));
     pg_answers(&rows);
     for (int i = 0; i < 3; i++)
@@ -314,6 +316,86 @@ TEST_EACH(each_order_has_its_outcome, sizeof outcomes / sizeof outcomes[0])
     must_ask(len == nothing ? XDEL_IT : question);
     redis_answers(&one);
     ck_assert_uint_eq(counted(SK_METRIC_ORDERS_RETURNED), ended);
+    must_be_idle();
+}
+
+// Users who waited have units of it.
+TEST(heirs_are_told_to_redis)
+{
+    cancel_and_note(2);
+    PG_ROWS(2, {"1", "returned", "u1", "0", "3", "u8 " C ",u9 " D " 1 a1", NULL},
+            {"2", "returned", "u2", "1", "1", NULL, "9-1"});
+    must_ask(SETTLE("0 " A " u1 -3;;u8 " C ",u9 " D " 1 a1 1 " B " u2 -;9-1;"));
+    must_end();
+    ck_assert_uint_eq(counted(SK_METRIC_ORDERS_PROMOTED), 2);
+    ck_assert_int_eq(suspicions + orphans, 0);
+}
+
+// An heir's field is taken. The entry stays, and a sweep asks PostgreSQL again; after 15 s a rebuild settles it.
+static const struct {
+    struct sk_reply reply;
+    int suspicions;
+} blocked[] = {{NUMBER(-1), 0}, {NUMBER(-15000), 0}, {NUMBER(-15001), 1}};
+
+TEST_EACH(an_entry_that_is_blocked_is_left_to_a_sweep, sizeof blocked / sizeof blocked[0])
+{
+    cancel_and_note(1);
+    PG_ROWS(1, {"1", "returned", "u1", "0", "1", "u8 " B, NULL});
+    must_be_told(1, SK_RETURN_DONE);
+    redis_answers(&blocked[_i].reply);
+    ck_assert_int_eq(orphans, 1);
+    ck_assert_int_eq(suspicions, blocked[_i].suspicions);
+    must_be_idle();
+}
+
+// ---- units for users who wait ----
+
+static size_t promoted;
+static int promotions;
+
+static void on_promoted(void *arg, enum sk_return_end end, size_t ended)
+{
+    (void)arg;
+    ck_assert_int_eq(end, SK_RETURN_DONE);
+    promoted += ended;
+    promotions++;
+}
+
+// Redis has two of the three, and PostgreSQL an heir for one.
+TEST(units_are_taken_for_users_who_wait)
+{
+    const struct sk_reply two = REPLY_ITEMS(TEXT("ok"), TEXT("7"), TEXT("10-1"), NUMBER(2));
+    char first[SK_UUID_SIZE], second[SK_UUID_SIZE], question[512];
+    ck_assert_int_eq(sk_promote(returns, voucher, 3, on_promoted, NULL), SK_OK);
+    tick();
+    const char *ids = fake_redis.asked[0].argv[5];
+    ck_assert_int_eq(sk_journal_parse_returns(ids, strlen(ids), NULL, NULL), 3);
+    (void)snprintf(first, sizeof first, "%s", ids);
+    (void)snprintf(second, sizeof second, "%s", ids + SK_UUID_SIZE);
+    (void)snprintf(question, sizeof question, NOTE("%s", "promoted", "service", ""), ids);
+    must_ask(question);
+    redis_answers(&two);
+    (void)snprintf(question, sizeof question, WRITE("7", "%s,%s", "promoted", "service", "null"), first, second);
+    must_ask(question);
+    PG_ROWS(2, {"1", "returned", first, "0", NULL, "u8 " C, NULL}, {"2", "returned", second, "1", NULL, NULL, NULL});
+    ck_assert_int_eq(promotions, 1);
+    ck_assert_uint_eq(promoted, 1);
+    (void)snprintf(question, sizeof question, SETTLE("0 %s %s -;;u8 " C " 1 %s %s -"), first, first, second, second);
+    must_ask(question);
+    must_end();
+    ck_assert_uint_eq(counted(SK_METRIC_ORDERS_PROMOTED), 1);
+    ck_assert_uint_eq(counted(SK_METRIC_ORDERS_RETURNED), 0);
+}
+
+TEST(nothing_is_noted_where_no_unit_is_left)
+{
+    const struct sk_reply none = REPLY_ITEMS(TEXT("none"));
+    ck_assert_int_eq(sk_promote(returns, voucher, 3, on_promoted, NULL), SK_OK);
+    tick();
+    (void)course_question();
+    redis_answers(&none);
+    ck_assert_int_eq(promotions, 1);
+    ck_assert_int_eq(suspicions + orphans, 0);
     must_be_idle();
 }
 
@@ -344,7 +426,7 @@ TEST(what_comes_meanwhile_is_one_entry)
 
 static size_t orders_of(const struct asked *asked)
 {
-    return (strlen(asked->argv[4]) + 1) / SK_UUID_SIZE;
+    return (strlen(asked->argv[5]) + 1) / SK_UUID_SIZE;
 }
 
 TEST(an_entry_has_its_bound)
@@ -388,7 +470,7 @@ TEST_EACH(different_moves_do_not_mix, sizeof others / sizeof others[0])
     redis_answers(&noted);
     settle(2);
     tick();
-    ck_assert_str_eq(course_asked()->argv[4], B);
+    ck_assert_str_eq(course_asked()->argv[5], B);
     redis_answers(&noted);
     all_returned(1);
     must_end();
@@ -425,9 +507,11 @@ TEST_EACH(what_becomes_ready_meanwhile_is_written_together, 2)
     all_returned(1);
     must_write(TOGETHER);
     if (_i == 0)
-        PG_ROWS(2, {"1", "returned", "u2", "1", NULL, "1"}, {"1", "kept", "u3", "0", NULL, "2"});
+        PG_ROWS(2, {"1", "returned", "u2", "1", NULL, NULL, NULL, "1"},
+                {"1", "kept", "u3", "0", NULL, NULL, NULL, "2"});
     else
-        PG_ROWS(2, {NULL, "stale", NULL, NULL, NULL, "1"}, {"1", "returned", "u3", "1", NULL, "2"});
+        PG_ROWS(2, {NULL, "stale", NULL, NULL, NULL, NULL, NULL, "1"},
+                {"1", "returned", "u3", "1", NULL, NULL, NULL, "2"});
     must_be_told(1, SK_RETURN_DONE);
     must_be_told(2, _i == 0 ? SK_RETURN_DONE : SK_RETURN_LOADING);
     must_be_told(3, _i == 0 ? SK_RETURN_NOT_ALLOWED : SK_RETURN_DONE);
@@ -438,11 +522,11 @@ TEST_EACH(what_becomes_ready_meanwhile_is_written_together, 2)
 }
 
 static const struct sk_rows no_batches[] = {
-    ROWS(1, {"1", "returned", "u2", "1", NULL, "1"}),
-    ROWS(2, {"1", "returned", "u2", "1", NULL, "1"}, {"1", "returned", "u3", "1", NULL, "1"}),
-    ROWS(2, {"1", "returned", "u3", "1", NULL, "2"}, {"1", "returned", "u2", "1", NULL, "1"}),
-    ROWS(3, {"1", "returned", "u2", "1", NULL, "1"}, {"1", "returned", "u3", "1", NULL, "2"},
-         {"1", "returned", "u3", "1", NULL, "3"}),
+    ROWS(1, {"1", "returned", "u2", "1", NULL, NULL, NULL, "1"}),
+    ROWS(2, {"1", "returned", "u2", "1", NULL, NULL, NULL, "1"}, {"1", "returned", "u3", "1", NULL, NULL, NULL, "1"}),
+    ROWS(2, {"1", "returned", "u3", "1", NULL, NULL, NULL, "2"}, {"1", "returned", "u2", "1", NULL, NULL, NULL, "1"}),
+    ROWS(3, {"1", "returned", "u2", "1", NULL, NULL, NULL, "1"}, {"1", "returned", "u3", "1", NULL, NULL, NULL, "2"},
+         {"1", "returned", "u3", "1", NULL, NULL, NULL, "3"}),
 };
 
 TEST_EACH(rows_of_others_are_not_believed, sizeof no_batches / sizeof no_batches[0])
@@ -454,7 +538,8 @@ TEST_EACH(rows_of_others_are_not_believed, sizeof no_batches / sizeof no_batches
     must_be_told(3, SK_RETURN_UNAVAILABLE);
     retry();
     must_write(TOGETHER); // P7
-    PG_ROWS(2, {"1", "returned", "u2", "1", NULL, "1"}, {"1", "returned", "u3", "1", NULL, "2"});
+    PG_ROWS(2, {"1", "returned", "u2", "1", NULL, NULL, NULL, "1"},
+            {"1", "returned", "u3", "1", NULL, NULL, NULL, "2"});
     redis_answers(&one);
     must_end();
 }
