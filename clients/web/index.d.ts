@@ -380,6 +380,7 @@ export interface OrderFeed {
         event:
             | 'order.placed'
             | 'order.waiting'
+            | 'order.promoted'
             | 'order.refused'
             | 'order.extended'
             | 'order.paid'
@@ -404,7 +405,7 @@ export interface OrderFeed {
         at: string;
         by: string;
         why?: string;
-        /** Of order.extended: the new time. */
+        /** Of order.extended and order.promoted: the new time. */
         expires_at?: string;
         /** Of order.extended: under which it was extended, of a payment in progress. */
         reference?: string;
