@@ -15,6 +15,7 @@
 --                 to the next voucher
 --   LOAD_REPEAT   share of requests, 0 to 1, that repeat a recent buyer of any thread
 --   LOAD_ASYNC    1 sends Prefer: respond-async
+--   LOAD_WAIT     1 sends the body {"wait":true}: the buyers join the line of a voucher that is sold out
 --   LOAD_TICKETS  file with one purchase ticket on each line; the buyers of the only thread send them in order
 --   LOAD_SEED     random seed; default 0
 --   LOAD_COUNT    1 counts the answers by code. Without it or LOAD_IDS, answers are not parsed
@@ -105,7 +106,9 @@ function init(args)
   if setting('ASYNC') == '1' then
     headers['Prefer'] = 'respond-async'
   end
-  local text = wrk.format(setting('METHOD', 'POST'), path, headers)
+  local body = setting('WAIT') == '1' and '{"wait":true}' or nil
+  headers['Content-Type'] = body and 'application/json'
+  local text = wrk.format(setting('METHOD', 'POST'), path, headers, body)
   local first, last = text:find('{random}', 1, true)
   if first then
     before, text = text:sub(1, first - 1), text:sub(last + 1)
