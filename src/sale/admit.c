@@ -16,6 +16,7 @@
 #include "clock.h"
 #include "failpoint.h"
 #include "filter.h"
+#include "full_line.h"
 #include "trust.h"
 
 enum { MAYBE_MORE = 1000, NS_PER_MS = 1000000 };
@@ -225,8 +226,9 @@ bool sk_admit_refuses(const struct sk_sale *sale, struct sk_voucher *voucher, co
     *result = (struct sk_purchase_result){0};
     bool refuses = admit_refuses_from_cache(voucher, user, now, result);
     if (refuses && joins != NULL && result->code == SK_PURCHASE_SOLD_OUT) {
-        *joins = true;
-        refuses = false;
+        *joins = !sk_full_line_refuses(voucher, user);
+        refuses = !*joins;
+        result->code = refuses ? SK_PURCHASE_WAITLIST_FULL : result->code;
     }
     if (!refuses) {
         bool closed = sk_sale_shard(sale, voucher)->closed;

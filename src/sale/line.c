@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "failpoint.h"
+#include "full_line.h"
 #include "params.h"
 
-enum { COLUMN_N, COLUMN_OUTCOME, COLUMN_ORDER, COLUMN_PLACE, COLUMN_VOUCHER }; // of join_orders.sql
+enum { COLUMN_N, COLUMN_OUTCOME, COLUMN_ORDER, COLUMN_PLACE, COLUMN_VOUCHER, COLUMN_JOINED }; // of join_orders.sql
 
 struct sk_line {
     const struct sk_sale *sale;
@@ -15,6 +16,7 @@ struct sk_line {
     struct sk_voucher *first, *last; // those with orders that wait for a batch; pinned
     // The batch that PostgreSQL is writing.
     struct sk_voucher *voucher; // pinned; NULL: PostgreSQL has no batch
+    uint64_t asked_at_ms;
     struct sk_order_list orders;
     struct sk_order **rows;                 // owned: in the order of the parameters; NULL: answered
     size_t n;                               // of them
@@ -83,6 +85,7 @@ static enum sk_purchase_code line_code(const char *outcome)
         {"reused", SK_PURCHASE_IDEMPOTENCY_KEY_REUSED},
         {"most", SK_PURCHASE_TOO_MANY_ORDERS},
         {"full", SK_PURCHASE_WAITLIST_FULL},
+        {"held", SK_PURCHASE_WAITLIST_FULL}, // a place will be free in a moment
         {"none", SK_PURCHASE_SOLD_OUT},
         {"not_started", SK_PURCHASE_NOT_STARTED},
         {"paused", SK_PURCHASE_PAUSED},
@@ -110,6 +113,8 @@ static void line_answer_row(struct sk_line *line, const struct sk_rows *rows, si
     if (result.code == SK_PURCHASE_WAITING)
         result.left = sk_rows_number(rows, row, COLUMN_PLACE);
     result.repeats = result.code == SK_PURCHASE_ALREADY_ORDERED && strcmp(outcome, "repeated") == 0;
+    if (outcome != NULL && strcmp(outcome, "full") == 0)
+        sk_full_line_note(line->sale, line->voucher, line->asked_at_ms, sk_rows_number(rows, row, COLUMN_JOINED));
     sk_metrics_add(line->sale->metrics, SK_METRIC_ORDERS_JOINED, result.code == SK_PURCHASE_WAITING);
     line_answer(line, order, &result);
 }
@@ -154,6 +159,7 @@ static enum sk_status line_send(struct sk_line *line, struct sk_voucher *voucher
         if (params[i] == NULL)
             return SK_NO_MEM;
     }
+    line->asked_at_ms = uv_now(line->sale->loop);
     return sk_pg_call(line->shard->orders, SK_STATEMENT_JOIN_ORDERS, 6, params, line_on_joined, line);
 }
 

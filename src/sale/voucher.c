@@ -53,6 +53,7 @@ void sk_voucher_free(struct sk_voucher *voucher)
     SK_ASSERT(voucher->pins == 0);
     SK_ASSERT(!voucher->asking.listed && sk_list_is_empty(&voucher->entries.own)); // these have a pin
     sk_filter_free(voucher->refusals.filter);
+    sk_filter_free(voucher->full_line.filter);
     sk_histogram_close(voucher->durable);
     free(voucher->document);
     free(voucher->maintenance);

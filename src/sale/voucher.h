@@ -62,6 +62,16 @@ struct sk_refusal_cache {
     uint64_t read_after_ms; // the next reading begins no sooner
 };
 
+// That the line is full. Touched by full_line.c alone.
+struct sk_full_line {
+    uint64_t until_ms;        // users are refused until then; 0: it is not known to be full
+    int64_t joined;           // so many had ever joined then
+    struct sk_filter *filter; // owned: who waited when `filter_joined` had joined; NULL: not known
+    int64_t filter_joined;
+    bool reading;
+    uint64_t read_after_ms; // the next reading begins no sooner
+};
+
 // Requests that wait for PostgreSQL, to join the line. Touched by line.c alone.
 struct sk_joining {
     struct sk_order_list orders;
@@ -119,6 +129,7 @@ struct sk_voucher {
     struct sk_asking asking;
     struct sk_seen seen;
     struct sk_refusal_cache refusals;
+    struct sk_full_line full_line;
     struct sk_joining joining;
     struct sk_granted granted;
     struct sk_entries entries;

@@ -10,9 +10,10 @@
 #include "test.h"
 #include "wait.h"
 
-enum { PATH_SIZE = 96, BODY_SIZE = 256 };
+enum { PATH_SIZE = 96, BODY_SIZE = 256, NAME_SIZE = 32, ROUNDS = 6, ASKED = 40 };
 
-#define WAIT "{\"wait\":true}"
+#define WAIT   "{\"wait\":true}"
+#define MEMORY "seckill_refused_from_memory_total"
 
 static struct http_reply reply;
 static struct service *service, *other;
@@ -122,9 +123,31 @@ TEST(who_waits_has_a_place_and_may_leave)
     ck_assert_int_eq(leave(alice, "alice"), 200);
     must_be_order(alice, "alice", "cancelled", "");
     must_be_order(bob, "bob", "waiting", "0");
-    join(other, "carol");
+    WAIT_FOR(join(other, "carol") == 202); // after refusals have expired
     must_wait_at("1", again);
     books_must_balance(voucher);
+}
+
+// Strangers are refused from memory. Whoever waits is not, at no instance, however the places change hands.
+TEST(a_full_line_refuses_nobody_who_waits)
+{
+    const struct service *const instances[] = {service, other};
+    char holder[ORDER_ID_SIZE], name[NAME_SIZE];
+    double refused = http_sample(service, MEMORY);
+    sold_out_with_line("{\"waitlist\":1}");
+    for (int round = 0; round < ROUNDS; round++) {
+        (void)snprintf(name, sizeof name, "holder-%d", round);
+        WAIT_FOR(join(instances[round % 2], name) == 202); // after refusals have expired
+        must_wait_at("0", holder);
+        for (int i = 0; i < ASKED; i++) {
+            join(instances[i % 2], "stranger");
+            http_must_be_problem(&reply, 409, "WAITLIST_FULL");
+            join(instances[i % 2], name);
+            http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
+        }
+        ck_assert_int_eq(leave(holder, name), 200);
+    }
+    ck_assert(http_sample(service, MEMORY) > refused);
 }
 
 TEST(a_unit_is_bought_before_anybody_waits)

@@ -102,6 +102,12 @@ bool judge_is_live(const char *order_id)
     return judge_has("SELECT FROM voucher_order WHERE id = $1::uuid AND status IN ('unpaid', 'paid')", order_id);
 }
 
+bool judge_is_open(const char *order_id)
+{
+    return judge_has("SELECT FROM voucher_order WHERE id = $1::uuid AND status IN ('waiting', 'unpaid', 'paid')",
+                     order_id);
+}
+
 bool judge_is_decided(const char *order_id)
 {
     return judge_has(

@@ -41,6 +41,7 @@ void judge_readiness(void);
 // Whether PostgreSQL has the order now, and it has not ended; and whether it has the order at all, or a dead letter
 // does.
 bool judge_is_live(const char *order_id);
+bool judge_is_open(const char *order_id); // the same, or it waits
 bool judge_is_decided(const char *order_id);
 
 int64_t judge_epoch(int64_t voucher);

@@ -29,7 +29,7 @@
 #include "world.h"
 
 enum { FEED_MAX = 4096, FEED_PAGE = 7, FEED_EVERY_MS = 700, FEED_TEXT = 64, CREATE_CALLS_MAX = 300 };
-enum { LINE_MOST = 3 }; // so many may wait in a line
+enum { LINE_MOST = 2 }; // so many may wait in a line
 enum { ORDERS_FEW = 64, PATIENCE_MS = 4000, RETRY_MS = 300, POLL_MS = 1500 };
 
 static struct {
@@ -163,6 +163,12 @@ static void people_check_refusal(const struct call *call)
         return;
     for (size_t i = 0; i < people.called; i++) {
         const struct call *other = &people.calls[i];
+        bool waited = strcmp(call->code, "WAITLIST_FULL") == 0 && strcmp(other->code, "WAITING") == 0 &&
+                      other->voucher == call->voucher && strcmp(other->user, call->user) == 0 &&
+                      other->ended_at <= call->asked_at;
+        if (waited && judge_is_open(other->order_id))
+            world_fail("P6: #%zu was told %s, and waits with order %s", (size_t)(call - people.calls), call->code,
+                       other->order_id);
         bool same = other->kind == CALL_BUY && strcmp(other->code, "WAITING") != 0 && other->voucher == call->voucher &&
                     strcmp(other->user, call->user) == 0 && other->ended_at <= call->asked_at &&
                     (other->outcome == CALL_DONE || other->outcome == CALL_TAKEN) && people_refuses(call, other);

@@ -525,4 +525,21 @@ TEST(who_waits_is_not_refused_for_units)
     ck_assert_int_eq(result.code, SK_PURCHASE_OVERLOADED);
 }
 
+// Of a line that is full, only users who may wait in it ask PostgreSQL.
+TEST(a_full_line_refuses_from_memory)
+{
+    bool joins = false;
+    remember_and_read(SK_PURCHASE_SOLD_OUT, "10-1");
+    voucher->full_line = (struct sk_full_line){.until_ms = UINT64_MAX, .joined = 2, .filter_joined = 2};
+    voucher->full_line.filter = sk_filter_new(10);
+    ck_assert_ptr_nonnull(voucher->full_line.filter);
+    ck_assert(sk_admit_refuses(&sale, voucher, "bob", &joins, &result));
+    ck_assert_int_eq(result.code, SK_PURCHASE_WAITLIST_FULL);
+    ck_assert(!joins);
+    must_refuse("bob", SK_PURCHASE_SOLD_OUT); // a plain purchase
+    sk_filter_add(voucher->full_line.filter, "bob", 3);
+    ck_assert(!sk_admit_refuses(&sale, voucher, "bob", &joins, &result));
+    ck_assert(joins);
+}
+
 SUITE(.timeout_s = 30, .setup = setup, .teardown = teardown);

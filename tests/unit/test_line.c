@@ -103,7 +103,7 @@ TEST(vouchers_take_turns)
 }
 
 // The outcome of one order, and what its user hears.
-TEST_EACH(outcomes, 12)
+TEST_EACH(outcomes, 13)
 {
     static const struct {
         const char *outcome, *order;
@@ -116,6 +116,7 @@ TEST_EACH(outcomes, 12)
         {"reused", NULL, SK_PURCHASE_IDEMPOTENCY_KEY_REUSED, false, NULL},
         {"most", NULL, SK_PURCHASE_TOO_MANY_ORDERS, false, NULL},
         {"full", NULL, SK_PURCHASE_WAITLIST_FULL, false, NULL},
+        {"held", NULL, SK_PURCHASE_WAITLIST_FULL, false, NULL},
         {"none", NULL, SK_PURCHASE_SOLD_OUT, false, NULL},
         {"not_started", NULL, SK_PURCHASE_NOT_STARTED, false, NULL},
         {"paused", NULL, SK_PURCHASE_PAUSED, false, NULL},
