@@ -11,8 +11,8 @@
 --       2 session that holds the entry   3 order ids, "id,id,..."
 --       4 move (as return_orders() has it)   5 by whom   6 why
 --
--- Returns { 'ok', epoch, journal id, number of ids that were noted }, or, as place_orders.lua, { 'missing' }, { 'loading' },
--- { 'unsure' }; { 'none' } if there is no unit to take, or nothing is sold now.
+-- Returns { 'ok', epoch, journal id }, and of the move 'promoted' the number of units taken; or, as place_orders.lua,
+-- { 'missing' }, { 'loading' }, { 'unsure' }; { 'none' } if there is no unit to take, or nothing is sold now.
 
 -- include: shared/voucher.lua
 
@@ -27,23 +27,22 @@ end
 if voucher[3] ~= ARGV[1] or not (epoch and #epoch <= 15 and string.find(epoch, '^%d+$')) then
   return { 'unsure' }
 end
-local ids = {}
-for id in string.gmatch(ARGV[3], '[^,]+') do
-  ids[#ids + 1] = id
-end
+
+local ids, taken = ARGV[3], nil
 if ARGV[4] == 'promoted' then
-  local stock = number(voucher[4])
+  local stock, units = number(voucher[4]), {}
   if not stock or stock == 0 or state ~= 'open' then
     return { 'none' }
   end
-  local taken = {}
-  for i = 1, math.min(stock, #ids) do
-    taken[i] = ids[i]
-    redis.call('HSET', KEYS[3], ids[i], ids[i])
+  for id in string.gmatch(ids, '[^,]+') do
+    if #units < stock then
+      units[#units + 1] = id
+      redis.call('HSET', KEYS[3], id, id)
+    end
   end
-  ids = taken
-  redis.call('HINCRBY', KEYS[1], 'stock', -#ids)
+  ids, taken = table.concat(units, ','), #units
+  redis.call('HINCRBY', KEYS[1], 'stock', -taken)
 end
-local journal_id = redis.call('XADD', KEYS[2], '*', 'epoch', epoch, 'returns', table.concat(ids, ','), 'move', ARGV[4], 'by', ARGV[5],
+local journal_id = redis.call('XADD', KEYS[2], '*', 'epoch', epoch, 'returns', ids, 'move', ARGV[4], 'by', ARGV[5],
   'why', ARGV[6], 'session', ARGV[2])
-return { 'ok', epoch, journal_id, #ids }
+return { 'ok', epoch, journal_id, taken }

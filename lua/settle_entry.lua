@@ -19,9 +19,9 @@
 -- Giving units back is not idempotent by itself. It is here, because it happens only while the buyer's field still
 -- holds that very order id.
 --
--- An order is not corrected yet while an heir's field holds another order, which an entry of its own will remove. Nor
--- is one that got its unit from an entry that is still to bring it. Then the journal entry stays, and whoever repeats
--- this asks PostgreSQL again, since an heir may have ended meanwhile.
+-- An order is corrected later if an heir's field holds another order, which an entry of its own will remove; or if the
+-- entry that gives the order its own unit is still in the journal. Then this journal entry stays. The instance that
+-- repeats this call asks PostgreSQL again first, since an heir may have ended meanwhile.
 --
 -- Returns the number of orders corrected; if some were not yet, -1 less the ms since the entry was made.
 

@@ -410,7 +410,9 @@ BEGIN
                                 string_agg(concat_ws(' ', h.user_id, h.id, CASE WHEN h.request_key IS NOT NULL THEN 1 END,
                                                      h.request_key), ',' ORDER BY h.id)
                                     FILTER (WHERE h.status IN ('unpaid', 'paid')) AS heirs
-                           FROM last_heirs(v_slots[a.batch], p_vouchers[a.batch], a.id) h
+                           FROM (SELECT a.id WHERE EXISTS (SELECT FROM voucher_line l
+                                                            WHERE l.voucher_id = p_vouchers[a.batch])) lined
+                          CROSS JOIN LATERAL last_heirs(v_slots[a.batch], p_vouchers[a.batch], lined.id) h
                           WHERE h.status IN ('unpaid', 'paid') OR h.reason = 'KEPT') passed ON true
      WHERE v_slots[a.batch] IS NOT NULL
     UNION ALL

@@ -1,5 +1,5 @@
--- A full line refuses from memory: whoever does not wait, for as long as SOLD_OUT is cached. So nobody joins before such
--- refusals have expired.
+-- Instances refuse users from memory while a line is full, except those who wait, for as long as SOLD_OUT may be cached.
+-- No user joins before such refusals have expired.
 ALTER TABLE voucher_line
     ADD COLUMN joined bigint NOT NULL DEFAULT 0, -- orders, ever
     ADD COLUMN full_at timestamptz;              -- when a user was last told, or might have been, that it is full
@@ -15,8 +15,8 @@ ALTER TABLE voucher_line
 --   most              the user has had as many orders as one may have
 --   full              as many wait as may. An instance may refuse further users from its memory then, those who do not wait,
 --                     as long as the voucher's cache_ms, and while `joined` stays the same
---   held              a place is free, and such refusals have not expired yet: nobody joins, so that whoever has joined
---                     is refused by no instance (P6)
+--   held              a place is free, but such refusals have not expired: no user joins yet, so that no instance refuses
+--                     a user who has joined (P6)
 --   none              the voucher has no line
 --   not_started, paused, ended   as for a purchase
 --

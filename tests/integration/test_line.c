@@ -128,7 +128,7 @@ TEST(who_waits_has_a_place_and_may_leave)
     books_must_balance(voucher);
 }
 
-// Strangers are refused from memory. Whoever waits is not, at no instance, however the places change hands.
+// Strangers are refused from memory. No instance refuses a user who waits, also while places change hands.
 TEST(a_full_line_refuses_nobody_who_waits)
 {
     const struct service *const instances[] = {service, other};
